@@ -423,7 +423,7 @@ fn keep(f: &Facts) -> Changes {
         closed: Closed::Keep,
         error_class: f.error_class.clone(),
         provider_ref: f.provider_ref.clone(),
-        landing_horizon: f.declared.landing_horizon,
+        landing_horizon: None,
     }
 }
 

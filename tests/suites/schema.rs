@@ -1,9 +1,15 @@
-//! The tables themselves.
+//! The tables themselves, on each database: how they come to be, and which rows and moves they refuse from a person at
+//! a prompt. Nothing here goes through the claim crate.
 
-use earmark_tests::{TestDb, per_backend};
-
-per_backend! {
-    async fn up_from_empty(db: TestDb) {
-        assert_eq!(db.number("SELECT count(*) FROM earmark_meta").await, 3);
-    }
-}
+#[path = "schema/checks.rs"]
+mod checks;
+#[path = "schema/guard.rs"]
+mod guard;
+#[path = "schema/host.rs"]
+mod host;
+#[path = "schema/keys.rs"]
+mod keys;
+#[path = "schema/row.rs"]
+mod row;
+#[path = "schema/up.rs"]
+mod up;

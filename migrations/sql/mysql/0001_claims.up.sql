@@ -302,4 +302,7 @@ FROM (
     UNION ALL SELECT 'schema_version', '1'
     UNION ALL SELECT 'schema_breaking', '1'
 ) AS fact
-WHERE NOT EXISTS (SELECT 1 FROM earmark_meta AS present WHERE present.name = fact.name);
+-- As bytes, so that the client's character set is no matter.
+WHERE NOT EXISTS (
+    SELECT 1 FROM earmark_meta AS present WHERE CAST(present.name AS BINARY) = CAST(fact.name AS BINARY)
+);

@@ -297,6 +297,15 @@ per_backend! {
         assert!(left.is_empty(), "no row of this test is refused by {left:?}");
     }
 
+    async fn a_text_is_no_number(db: TestDb) {
+        // No CHECK would refuse them: SQLite orders any text above any number.
+        for column in ["amount_minor", "fence", "revision", "attempts", "key_window", "landing_horizon", "age_max"] {
+            let row = Row::claim("retryable").with("currency", text("EUR")).with("amount_minor", Value::Int(1));
+            let outcome = db.execute(&row.with(column, text("many")).insert(db.backend().dialect())).await;
+            assert!(outcome.is_err(), "{column} took a text");
+        }
+    }
+
     async fn a_text_is_no_time(db: TestDb) {
         for (column, state) in TIMES {
             for value in ["now", "2026-11-30 12:00:00", "2026-11-30T12:00:00Z"] {

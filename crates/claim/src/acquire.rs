@@ -292,7 +292,7 @@ impl ClaimStore {
                 facts.window_from = facts.window_from.or(Some(facts.now));
                 let claim = Claim {
                     key: key.clone(),
-                    facts,
+                    facts: Box::new(facts),
                     idempotency_key: before.idempotency_key.clone(),
                     reference: before.reference.clone(),
                     kind: before.kind.clone(),
@@ -397,7 +397,7 @@ impl ClaimStore {
     fn claim_of<S>(&self, insert: &Insert, facts: Facts, send_until: Instant) -> Claim<S> {
         Claim {
             key: insert.key.clone(),
-            facts,
+            facts: Box::new(facts),
             idempotency_key: insert.idempotency_key.clone(),
             reference: insert.reference.clone(),
             kind: insert.claim.kind.clone(),

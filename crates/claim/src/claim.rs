@@ -45,7 +45,7 @@ pub enum InFlight {}
 #[must_use = "an unsettled claim becomes in doubt when its lease ends"]
 pub struct Claim<S> {
     pub(crate) key: ClaimKey,
-    pub(crate) facts: Facts,
+    pub(crate) facts: Box<Facts>,
     pub(crate) idempotency_key: IdempotencyKey,
     pub(crate) reference: Reference,
     pub(crate) kind: String,

@@ -81,7 +81,7 @@ impl ClaimStore {
                 let note = Note {
                     detail: detail.to_string(),
                     provider_ref: failure.provider_ref.clone(),
-                    answer: failure.answer,
+                    answer: failure.answer.map(|answer| *answer),
                     actor: None,
                 };
                 let class = failure.class;
@@ -141,8 +141,12 @@ impl ClaimStore {
         let judged = self.inner.writer.run(async move { db.judge("settle", &written).await }).await?;
         match judged {
             Judged::Made { before, made } if made.moves() => {
-                let by_us = before.facts.fence == facts.fence && before.facts.token == facts.token;
-                if by_us { Ok(Settled::Moved(made.to)) } else { self.late(&key).await }
+                let open = matches!(before.facts.state, State::InFlight | State::InDoubt);
+                if open && before.facts.token == facts.token {
+                    Ok(Settled::Moved(made.to))
+                } else {
+                    self.late(&key).await
+                }
             }
             Judged::Made { .. } | Judged::Refused(_) => self.late(&key).await,
             Judged::Missing => Err(Error::NotFound(key.to_string())),

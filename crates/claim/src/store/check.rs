@@ -150,7 +150,9 @@ async fn server(dialect: Dialect, db: &DatabaseConnection) -> Result<Vec<String>
         Dialect::MySql => {
             let version = setting(dialect, db, "SELECT VERSION() AS v").await?;
             faults.extend(mysql_too_old(&version));
-            if setting(dialect, db, "SELECT CAST(@@read_only AS CHAR) AS v").await? != "0" {
+            // A number on one server, a word on another.
+            let read_only = setting(dialect, db, "SELECT CAST(@@read_only AS CHAR) AS v").await?;
+            if !matches!(read_only.as_str(), "0" | "OFF") {
                 faults.push("the server is read-only: connect to the primary".to_owned());
             }
         }

@@ -56,7 +56,7 @@ pub async fn store_with(db: &TestDb, options: StoreOptions) -> ClaimStore {
 /// Claims a new key; any other answer fails the test.
 pub async fn won(store: &ClaimStore, key: &ClaimKey, declared: Declared) -> Claim<InFlight> {
     match store.claim(key, new_claim(declared)).await.expect("a claim") {
-        earmark_claim::Answer::Won(claim) => claim,
+        earmark_claim::Claimed::Won(claim) => claim,
         other => panic!("{key} was not won: {other:?}"),
     }
 }

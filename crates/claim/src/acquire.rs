@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 /// What `claim` answers. Losing a race is one of the answers; on every one of them the message may be acknowledged.
 #[derive(Debug)]
 #[must_use = "only a won claim may be performed; every other answer says what became of the effect"]
-pub enum Answer {
+pub enum Claimed {
     /// This call made the claim: perform the effect, then settle.
     Won(Claim<InFlight>),
     /// Known to have happened: the recorded outcome.
@@ -60,7 +60,7 @@ pub enum Answer {
     Mismatch,
 }
 
-impl Answer {
+impl Claimed {
     /// What a claim on file answers to a request with that fingerprint.
     pub(crate) fn of(view: &ClaimView, asked: &Fingerprint) -> Self {
         if view.fingerprint != *asked {
@@ -93,7 +93,7 @@ pub enum Joined {
     /// commit, the sweep performs it; if the transaction is rolled back, it never was.
     Held(Claim<Held>),
     /// The key exists; your transaction goes on.
-    Lost(Answer),
+    Lost(Claimed),
 }
 
 /// What `begin` answers.
@@ -101,7 +101,7 @@ pub enum Joined {
 #[must_use = "only a begun claim may be performed"]
 pub enum Begun {
     /// In flight: perform the effect, then settle.
-    Started(Claim<InFlight>),
+    Started(Started),
     /// The transaction in which the claim was made has not been committed (or was rolled back).
     NotCommitted(Claim<Held>),
     /// Not to be sent yet; the sweep begins it then.
@@ -110,7 +110,19 @@ pub enum Begun {
         from: Timestamp,
     },
     /// The sweep, or another process, was faster; or the claim was called off.
-    Gone(Answer),
+    Gone(Claimed),
+}
+
+/// A claim that was there and is now in flight under us.
+#[derive(Debug)]
+#[must_use = "an unsettled claim becomes in doubt when its lease ends"]
+pub struct Started {
+    /// The claim.
+    pub claim: Claim<InFlight>,
+    /// The row before the taking.
+    pub view: Box<ClaimView>,
+    /// The frozen request.
+    pub request: Vec<u8>,
 }
 
 /// What taking over an existing claim answers.
@@ -118,14 +130,7 @@ pub enum Begun {
 #[must_use = "only a taken claim may be performed"]
 pub enum Taken {
     /// In flight, with the frozen request.
-    Started {
-        /// The claim.
-        claim: Claim<InFlight>,
-        /// The row before the taking.
-        view: Box<ClaimView>,
-        /// The frozen request.
-        request: Vec<u8>,
-    },
+    Started(Started),
     /// Not allowed, and why.
     Refused(Refused),
     /// Somebody else is at it, or there is no such claim.
@@ -140,7 +145,7 @@ impl ClaimStore {
     /// # Errors
     /// [`Error::Invalid`] before anything is written. [`Error::Contention`], [`Error::Unavailable`], [`Error::Unclear`]:
     /// make no call, do not acknowledge. [`Error::Rejected`]: a constraint that is not the claim's.
-    pub async fn claim(&self, key: &ClaimKey, new: NewClaim) -> Result<Answer, Error> {
+    pub async fn claim(&self, key: &ClaimKey, new: NewClaim) -> Result<Claimed, Error> {
         let in_flight = new.not_before.is_none();
         let insert = self.insert_of(key, new, in_flight)?;
         let fingerprint = insert.claim.fingerprint;
@@ -152,7 +157,7 @@ impl ClaimStore {
         match inserted {
             Inserted::New(now) if in_flight => self.won(insert, now, handed_over).await,
             Inserted::New(_) => match self.find(key).await? {
-                Some(view) => Ok(Answer::of(&view, &fingerprint)),
+                Some(view) => Ok(Claimed::of(&view, &fingerprint)),
                 None => Err(Error::NotFound(key.to_string())),
             },
             Inserted::Exists(view) => self.lost(key, &view, &fingerprint).await,
@@ -214,7 +219,7 @@ impl ClaimStore {
             return Ok(Begun::NotCommitted(held));
         }
         match self.take_over(&held.key, Taking::Begin, None).await? {
-            Taken::Started { claim, .. } => Ok(Begun::Started(claim)),
+            Taken::Started(started) => Ok(Begun::Started(started)),
             Taken::Refused(Refused::NotYet { from, .. }) => Ok(Begun::NotYet { from }),
             Taken::Refused(Refused::NothingLeft { .. }) => {
                 self.expire(&held.key).await?;
@@ -226,7 +231,7 @@ impl ClaimStore {
 
     async fn gone(&self, held: &Claim<Held>) -> Result<Begun, Error> {
         match self.find(&held.key).await? {
-            Some(view) => Ok(Begun::Gone(Answer::of(&view, &held.fingerprint))),
+            Some(view) => Ok(Begun::Gone(Claimed::of(&view, &held.fingerprint))),
             None => Err(Error::NotFound(held.key.to_string())),
         }
     }
@@ -300,7 +305,7 @@ impl ClaimStore {
                     send_until: deadline,
                     state: PhantomData,
                 };
-                Taken::Started { claim, view: before, request: request.unwrap_or_default() }
+                Taken::Started(Started { claim, view: before, request: request.unwrap_or_default() })
             }
             Judged::Refused(why) => Taken::Refused(why),
             Judged::Missing => Taken::Missing,
@@ -312,14 +317,14 @@ impl ClaimStore {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn wait(&self, key: &ClaimKey, patience: Duration) -> Result<Option<Answer>, Error> {
+    pub async fn wait(&self, key: &ClaimKey, patience: Duration) -> Result<Option<Claimed>, Error> {
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_millis(10);
         loop {
             let Some(view) = self.find(key).await? else { return Ok(None) };
             let left = deadline.saturating_duration_since(Instant::now());
             if view.facts.state != State::InFlight || left.is_zero() {
-                return Ok(Some(Answer::of_same(&view)));
+                return Ok(Some(Claimed::of_same(&view)));
             }
             tokio::time::sleep(pause.min(left)).await;
             pause = (pause * 2).min(WAIT_PAUSE_MAX);
@@ -362,7 +367,7 @@ impl ClaimStore {
         insert: Insert,
         now: Option<Timestamp>,
         handed_over: Instant,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Claimed, Error> {
         let options = &self.inner.options;
         let lease_room = options.lease.saturating_sub(insert.claim.declared.call_timeout);
         let send_in = match insert.claim.send_by {
@@ -387,11 +392,11 @@ impl ClaimStore {
                 .await?;
             self.expire(&key).await?;
             return match self.find(&key).await? {
-                Some(view) => Ok(Answer::of_same(&view)),
+                Some(view) => Ok(Claimed::of_same(&view)),
                 None => Err(Error::NotFound(key.to_string())),
             };
         }
-        Ok(Answer::Won(claim))
+        Ok(Claimed::Won(claim))
     }
 
     fn claim_of<S>(&self, insert: &Insert, facts: Facts, send_until: Instant) -> Claim<S> {
@@ -408,7 +413,7 @@ impl ClaimStore {
     }
 
     /// What a duplicate learns. A mismatch is kept, on the store's own connection.
-    async fn lost(&self, key: &ClaimKey, view: &ClaimView, asked: &Fingerprint) -> Result<Answer, Error> {
+    async fn lost(&self, key: &ClaimKey, view: &ClaimView, asked: &Fingerprint) -> Result<Claimed, Error> {
         if view.fingerprint != *asked {
             let (db, key, note) = (self.inner.db.clone(), key.clone(), mismatch(view, asked));
             self.inner
@@ -416,7 +421,7 @@ impl ClaimStore {
                 .run(async move { db.append_once("mismatch", &key, Verb::Mismatch, &note).await })
                 .await?;
         }
-        Ok(Answer::of(view, asked))
+        Ok(Claimed::of(view, asked))
     }
 
     /// The same inside the caller's transaction, where the mismatch is kept too: on a connection of ours it would wait for the
@@ -433,7 +438,7 @@ impl ClaimStore {
                 .await
                 .map_err(|e| self.in_transaction(e))?;
         }
-        Ok(Joined::Lost(Answer::of(view, asked)))
+        Ok(Joined::Lost(Claimed::of(view, asked)))
     }
 
     /// What a failed statement means inside the caller's transaction.

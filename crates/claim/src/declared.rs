@@ -47,6 +47,9 @@ pub struct ProbeTerms {
     pub looks_max: u32,
 }
 
+/// Counters are 32-bit columns; nobody attempts an effect a million times on purpose.
+const COUNT_MAX: u32 = 1_000_000;
+
 impl Declared {
     /// Everything that is wrong with it, each with its fix; empty when it can be used.
     pub fn faults(&self) -> Vec<String> {
@@ -58,6 +61,7 @@ impl Declared {
         };
         check(!self.call_timeout.is_zero(), "call_timeout is zero: every call needs a limit");
         check(self.attempts_max > 0, "attempts_max is zero: at least one attempt");
+        check(self.attempts_max <= COUNT_MAX, "attempts_max is greater than 1,000,000: a limit must limit");
         check(
             !self.age_max.is_zero(),
             "age_max is zero: how old may a claim grow before a person looks at it?",
@@ -76,6 +80,7 @@ impl Declared {
         }
         if let Some(probe) = self.probe {
             check(probe.looks_max > 0, "looks_max is zero: at least one look, or no probe");
+            check(probe.looks_max <= COUNT_MAX, "looks_max is greater than 1,000,000: a limit must limit");
         }
         faults
     }

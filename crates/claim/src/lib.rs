@@ -23,7 +23,7 @@ pub mod state;
 mod store;
 mod time;
 
-pub use acquire::{Answer, Begun, Joined, Taken};
+pub use acquire::{Begun, Claimed, Joined, Started, Taken};
 pub use claim::{Claim, Held, InFlight, Permit, Token, TooLate};
 pub use declared::{Declared, ProbeTerms, RepeatSafety};
 pub use error::Error;
@@ -34,7 +34,7 @@ pub use key::{
 };
 pub use new_claim::{Currency, KeyChoice, Money, NewClaim, REQUEST_BYTES_MAX, When};
 pub use read::Handle;
-pub use receipt::{ANSWER_BYTES_MAX, Answer as ProviderAnswer, Receipt, Undecoded};
+pub use receipt::{ANSWER_BYTES_MAX, Answer, Receipt, Undecoded};
 pub use review::{About, Decision, Evidence, Recorded};
 pub use settle::{Backoff, Settled};
 pub use state::State;

@@ -10,6 +10,12 @@ use crate::time::Timestamp;
 /// reference to them.
 pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 
+/// The farthest that a claim may be made ahead of time: ten years.
+const AHEAD_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+/// The range of every time column: 2001 to 2286. Seconds and milliseconds typed by mistake fall outside.
+const TIME_MIN: i64 = 1_000_000_000_000_000;
+const TIME_MAX: i64 = 10_000_000_000_000_000;
+
 /// Everything that a claim carries, so that the effect can be performed by another process, weeks later, in the same words.
 #[derive(Clone, Debug)]
 pub struct NewClaim {
@@ -161,6 +167,18 @@ impl NewClaim {
         if self.request.len() > REQUEST_BYTES_MAX {
             faults
                 .push(format!("the request has {} bytes, more than {REQUEST_BYTES_MAX}", self.request.len()));
+        }
+        for (name, when) in [("not_before", self.not_before), ("send_by", self.send_by)] {
+            let fits = match when {
+                None => true,
+                Some(When::In(d)) => d <= AHEAD_MAX,
+                Some(When::At(t)) => (TIME_MIN..TIME_MAX).contains(&t.as_micros()),
+            };
+            if !fits {
+                faults.push(format!(
+                    "{name} is more than ten years ahead, or no moment in microseconds since the epoch"
+                ));
+            }
         }
         if matches!(self.send_by, Some(When::In(d)) if d.is_zero()) {
             faults.push("send_by is zero: it could never be sent".into());

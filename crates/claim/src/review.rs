@@ -8,7 +8,7 @@ use crate::failure::chain;
 use crate::key::{ClaimKey, IdempotencyKey, Reference, hex};
 use crate::policy::Cause;
 use crate::read::Handle;
-use crate::receipt::Answer as ProviderAnswer;
+use crate::receipt::{Answer, cut, provider_id};
 use crate::state::{Event, Finding, Move, Ruling, Seen, State};
 use crate::store::ClaimStore;
 use crate::store::bind::{self, Note};
@@ -46,7 +46,7 @@ pub struct Evidence {
     /// More, for a person. Hostile input.
     pub detail: serde_json::Value,
     /// The bytes as received.
-    pub answer: Option<ProviderAnswer>,
+    pub answer: Option<Answer>,
 }
 
 /// What became of a piece of evidence. It is kept in every case.
@@ -92,7 +92,7 @@ impl ClaimStore {
             Ruling::Repeat => "repeat",
         };
         let provider_ref = match &decision.ruling {
-            Ruling::Done { provider_ref } => provider_ref.clone(),
+            Ruling::Done { provider_ref } => provider_ref.clone().map(provider_id),
             _ => None,
         };
         let detail = serde_json::json!({
@@ -105,6 +105,10 @@ impl ClaimStore {
         let note =
             Note { actor: Some(decision.actor), detail: detail.to_string(), provider_ref, answer: None };
         let Decision { seen, ruling, horizon, looked, .. } = decision;
+        let ruling = match ruling {
+            Ruling::Done { provider_ref } => Ruling::Done { provider_ref: provider_ref.map(provider_id) },
+            other => other,
+        };
         let event = Event::Rule { seen, ruling, horizon, looked };
         self.moved("resolve", key, event, note).await
     }
@@ -142,6 +146,7 @@ impl ClaimStore {
             let faults = vec!["source must have 1 to 128 bytes without control characters".to_owned()];
             return Err(Error::Invalid { what: "the evidence", faults });
         }
+        let evidence = Evidence { finding: kept(evidence.finding), ..evidence };
         let found = match about {
             About::Key(key) => self.find_all(&Handle::Key(key.clone())).await?,
             About::Reference(r) => self.find_all(&Handle::Reference(r.clone())).await?,
@@ -219,7 +224,8 @@ impl ClaimStore {
         Ok(Recorded::Orphan)
     }
 
-    /// A probe's look, judged. The look names the fence whose attempt it looked for and when it began, by the database's clock.
+    /// A probe's look, judged: about the attempt of `view`'s fence, begun at `begun_at` by the database's clock. `note` says what was asked and
+    /// answered; `answer` is the evidence.
     ///
     /// # Errors
     /// [`Error::NotFound`]; otherwise only when the database cannot be written.
@@ -227,11 +233,16 @@ impl ClaimStore {
         &self,
         view: &ClaimView,
         begun_at: Timestamp,
-        finding: Finding,
+        look: (Finding, String, Option<Answer>),
         again_in: Duration,
     ) -> Result<State, Error> {
-        let (detail, provider_ref) = describe_finding(&finding);
-        let note = Note { detail: detail.to_string(), provider_ref, ..Note::default() };
+        let (finding, said, answer) = look;
+        let (finding, said) = (kept(finding), cut(said, REASON_BYTES_MAX));
+        let (mut detail, provider_ref) = describe_finding(&finding);
+        if let serde_json::Value::Object(map) = &mut detail {
+            map.insert("note".into(), said.into());
+        }
+        let note = Note { detail: detail.to_string(), provider_ref, answer, actor: None };
         let event = Event::Look { fence: view.facts.fence, begun_at, finding, again_in };
         self.moved("look", &view.key, event, note).await
     }
@@ -305,9 +316,17 @@ fn describe(evidence: &Evidence) -> (String, Option<String>) {
     let (mut detail, first) = describe_finding(&evidence.finding);
     if let serde_json::Value::Object(map) = &mut detail {
         map.insert("more".into(), evidence.detail.clone());
-        map.insert("digest".into(), evidence.answer.as_ref().map(ProviderAnswer::digest_hex).into());
+        map.insert("digest".into(), evidence.answer.as_ref().map(Answer::digest_hex).into());
     }
     (detail.to_string(), first)
+}
+
+/// A finding with its ids as they are kept.
+fn kept(finding: Finding) -> Finding {
+    match finding {
+        Finding::Done { ids } => Finding::Done { ids: ids.into_iter().map(provider_id).collect() },
+        other => other,
+    }
 }
 
 fn describe_finding(finding: &Finding) -> (serde_json::Value, Option<String>) {

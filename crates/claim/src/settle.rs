@@ -1,13 +1,13 @@
 //! How an attempt is settled by its holder.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::acquire::Answer;
+use crate::acquire::Claimed;
 use crate::claim::{Claim, InFlight, Token};
 use crate::error::Error;
-use crate::failure::{Failure, Verdict};
+use crate::failure::{Failure, Verdict, chain};
 use crate::policy::backoff;
-use crate::receipt::{Answer as ProviderAnswer, Receipt};
+use crate::receipt::{Answer, Receipt, cut, provider_id};
 use crate::state::{Event, Outcome, State, Verb, next};
 use crate::store::ClaimStore;
 use crate::store::bind::{self, Apply, Note};
@@ -26,9 +26,13 @@ pub struct Backoff {
 impl Backoff {
     /// The wait after that many tries; a longer one that the provider asked for wins.
     pub fn after(&self, tries: u32, retry_after: Option<Duration>) -> Duration {
+        let retry_after = retry_after.map(|wait| wait.min(RETRY_AFTER_MAX));
         backoff(tries, self.base, self.max, fastrand::f64(), retry_after)
     }
 }
+
+/// Longest wait that a provider can ask for: a week. Beyond that its answer is a fault, and age limits should speak first.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// 2 s to 10 min: a provider's hiccup is over in seconds, an outage is not helped by more calls.
 impl Default for Backoff {
@@ -44,7 +48,7 @@ pub enum Settled {
     /// The attempt's outcome moved the claim.
     Moved(State),
     /// It moved nothing: the claim had been taken by another holder, or settled by evidence. What was reported is kept.
-    Late(Answer),
+    Late(Claimed),
 }
 
 impl ClaimStore {
@@ -72,15 +76,16 @@ impl ClaimStore {
                 self.settle_outcome(claim, done, note, receipt.answer, Duration::ZERO).await
             }
             Err(failure) => {
+                let provider_ref = failure.provider_ref.map(provider_id);
                 let again_in = backoff.after(tries.saturating_sub(1), failure.retry_after);
                 let detail = serde_json::json!({
                     "class": failure.class.as_str(),
-                    "message": failure.message,
+                    "message": cut(failure.message, MESSAGE_BYTES_MAX),
                     "retry_after_s": failure.retry_after.map(|d| d.as_secs()),
                 });
                 let note = Note {
                     detail: detail.to_string(),
-                    provider_ref: failure.provider_ref.clone(),
+                    provider_ref: provider_ref.clone(),
                     answer: failure.answer.map(|answer| *answer),
                     actor: None,
                 };
@@ -88,7 +93,7 @@ impl ClaimStore {
                 let outcome = match failure.verdict {
                     Verdict::Refused { covers_earlier } => Outcome::Refused { covers_earlier, class },
                     Verdict::NotSent => Outcome::NotSent { class },
-                    Verdict::Unknown => Outcome::Unknown { provider_ref: failure.provider_ref, class },
+                    Verdict::Unknown => Outcome::Unknown { provider_ref, class },
                 };
                 self.settle_outcome(claim, outcome, note, None, again_in).await
             }
@@ -100,15 +105,43 @@ impl ClaimStore {
         claim: Claim<InFlight>,
         outcome: Outcome,
         note: Note,
-        receipt: Option<ProviderAnswer>,
+        receipt: Option<Answer>,
+        again_in: Duration,
+    ) -> Result<Settled, Error> {
+        // The provider has answered: that must not be lost to a database that is away for a moment. Until about the lease's
+        // end nobody else will touch the claim.
+        let believed_until = claim.send_until + claim.facts.declared.call_timeout;
+        loop {
+            match self.settle_now(&claim, &outcome, &note, receipt.as_ref(), again_in).await {
+                Err(error) if error.is_transient() && Instant::now() < believed_until => {
+                    tracing::warn!(key = %claim.key, error = chain(&error), "the outcome could not be recorded; trying again");
+                    tokio::time::sleep(SETTLE_PAUSE_MAX.mul_f64(fastrand::f64())).await;
+                }
+                Err(error) => {
+                    let error_chain = chain(&error);
+                    tracing::error!(key = %claim.key, error = error_chain, ?outcome, "the outcome was not recorded: the claim becomes in doubt");
+                    return Err(error);
+                }
+                settled => return settled,
+            }
+        }
+    }
+
+    async fn settle_now(
+        &self,
+        claim: &Claim<InFlight>,
+        outcome: &Outcome,
+        note: &Note,
+        receipt: Option<&Answer>,
         again_in: Duration,
     ) -> Result<Settled, Error> {
         let Claim { key, facts, .. } = claim;
+        let (outcome, note, receipt) = (outcome.clone(), note.clone(), receipt.cloned());
         let event = Event::Settle { fence: facts.fence, token: facts.token, outcome, again_in };
         // The ordinary path: the first attempt of a claim, confirmed. One update, no event: the timeline is in the columns.
         let ordinary = facts.fence == 1 && !facts.doubt;
         if ordinary
-            && let Ok(made) = next(&facts, &event)
+            && let Ok(made) = next(facts, &event)
             && (made.verb, made.to) == (Verb::Confirm, State::Confirmed)
         {
             let (db, key, facts, receipt) =
@@ -145,17 +178,17 @@ impl ClaimStore {
                 if open && before.facts.token == facts.token {
                     Ok(Settled::Moved(made.to))
                 } else {
-                    self.late(&key).await
+                    self.late(key).await
                 }
             }
-            Judged::Made { .. } | Judged::Refused(_) => self.late(&key).await,
+            Judged::Made { .. } | Judged::Refused(_) => self.late(key).await,
             Judged::Missing => Err(Error::NotFound(key.to_string())),
         }
     }
 
     async fn late(&self, key: &crate::key::ClaimKey) -> Result<Settled, Error> {
         match self.find(key).await? {
-            Some(view) => Ok(Settled::Late(Answer::of_same(&view))),
+            Some(view) => Ok(Settled::Late(Claimed::of_same(&view))),
             None => Err(Error::NotFound(key.to_string())),
         }
     }
@@ -189,6 +222,12 @@ impl ClaimStore {
         self.inner.writer.run(async move { db.judge(what, &ask).await }).await
     }
 }
+
+/// What was seen is a line or two for a person; the answer itself is kept beside it.
+const MESSAGE_BYTES_MAX: usize = 4096;
+
+/// Longest pause between two tries to record an outcome.
+const SETTLE_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl ClaimView {
     /// Whether the claim is open: neither confirmed nor abandoned.

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use earmark_claim::state::{Finding, Refused, Ruling, Seen, Taking};
 use earmark_claim::{
-    About, Answer, Backoff, ClaimKey, ClaimStore, Decision, Evidence, Failure, ProviderAnswer, Receipt,
-    Recorded, Settled, State, Taken,
+    About, Answer, Backoff, ClaimKey, ClaimStore, Claimed, Decision, Evidence, Failure, Receipt, Recorded,
+    Settled, Started, State, Taken,
 };
 use earmark_tests::claims::{age, key, keyed, never, new_claim, store, won};
 use earmark_tests::{TestDb, per_backend};
 
 fn receipt() -> Receipt {
-    let answer = ProviderAnswer::json(&serde_json::json!({"id": "ch_1"})).expect("json");
+    let answer = Answer::json(&serde_json::json!({"id": "ch_1"})).expect("json");
     Receipt::new(Some(answer), Some("ch_1".into()))
 }
 
@@ -25,10 +25,10 @@ per_backend! {
         let key = key("m1");
         let claim = won(&store, &key, keyed()).await;
         assert!(claim.permit().last_look().is_ok());
-        assert!(matches!(store.claim(&key, new_claim(keyed())).await.unwrap(), Answer::InFlight { .. }));
+        assert!(matches!(store.claim(&key, new_claim(keyed())).await.unwrap(), Claimed::InFlight { .. }));
         let settled = store.settle(claim, Ok(receipt()), Backoff::default()).await.unwrap();
         assert!(matches!(settled, Settled::Moved(State::Confirmed)));
-        let Answer::Confirmed(replayed) = store.claim(&key, new_claim(keyed())).await.unwrap() else { panic!() };
+        let Claimed::Confirmed(replayed) = store.claim(&key, new_claim(keyed())).await.unwrap() else { panic!() };
         assert_eq!(replayed.decode().unwrap(), serde_json::json!({"id": "ch_1"}));
         assert_eq!(replayed.provider_ref.as_deref(), Some("ch_1"));
         assert!(store.history(&key).await.unwrap().is_empty(), "the ordinary path writes no event");
@@ -47,7 +47,7 @@ per_backend! {
             assert!(matches!(settled, Settled::Moved(State::InDoubt)));
             age(&db, &key, Duration::from_secs(60)).await;
             match store.take_over(&key, Taking::Redrive, None).await.unwrap() {
-                Taken::Started { claim, request, .. } => {
+                Taken::Started(Started { claim, request, .. }) => {
                     assert!(safe);
                     assert_eq!(claim.permit().fence(), 2);
                     assert_eq!(*claim.idempotency_key(), idempotency_key);
@@ -102,7 +102,7 @@ per_backend! {
             source: "webhook:mailer".into(),
             finding: Finding::Done { ids: vec![id.into()] },
             detail: serde_json::json!({"event": id}),
-            answer: Some(ProviderAnswer::new("application/json", b"{}".to_vec())),
+            answer: Some(Answer::new("application/json", b"{}".to_vec())),
         };
         let about = About::Key(key.clone());
         let recorded = store.record_evidence(&about, webhook("ch_1")).await.unwrap();
@@ -116,7 +116,7 @@ per_backend! {
             .settle(claim, Ok(Receipt::<serde_json::Value>::new(None, Some("ch_2".into()))), Backoff::default())
             .await
             .unwrap();
-        assert!(matches!(settled, Settled::Late(Answer::Escalated)), "{settled:?}");
+        assert!(matches!(settled, Settled::Late(Claimed::Escalated)), "{settled:?}");
         assert_eq!(state(&store, &key).await, State::Escalated);
         let orphan = store.record_evidence(&About::ProviderRef("nobody".into()), webhook("nobody")).await.unwrap();
         assert_eq!(orphan, Recorded::Orphan);
@@ -131,7 +131,7 @@ per_backend! {
         let _ = store.settle(claim, Ok(receipt()), Backoff::default()).await.unwrap();
         let other = earmark_claim::NewClaim::new("mail.welcome", "mailer", "other", never());
         for _ in 0..2 {
-            assert!(matches!(store.claim(&key, other.clone()).await.unwrap(), Answer::Mismatch));
+            assert!(matches!(store.claim(&key, other.clone()).await.unwrap(), Claimed::Mismatch));
         }
         let history = store.history(&key).await.unwrap();
         assert_eq!(history.len(), 1);

@@ -106,7 +106,7 @@ fn columns_of_claim() -> Vec<Wrong> {
     ] {
         add("held", &[(column, text(value))], column);
     }
-    for value in ["Answer", "answer ", "", "nobody"] {
+    for value in ["Claimed", "answer ", "", "nobody"] {
         add("confirmed", &[("closed_by", text(value))], "closed_by");
     }
     for (column, state) in TIMES {

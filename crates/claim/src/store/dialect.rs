@@ -157,19 +157,20 @@ impl Dialect {
 
     /// Whether this is a violation of a unique constraint; of which one, only a row under the key can tell.
     pub(crate) fn is_unique_violation(self, error: &DbErr) -> bool {
-        match (self, self.code(error).as_deref()) {
-            (Self::Postgres, Some("23505")) | (Self::MySql, Some("1062")) => true,
-            (Self::Sqlite, Some("2067" | "1555")) => true,
-            _ => false,
-        }
+        matches!(
+            (self, self.code(error).as_deref()),
+            (Self::Postgres, Some("23505"))
+                | (Self::MySql, Some("1062"))
+                | (Self::Sqlite, Some("2067" | "1555"))
+        )
     }
 
     /// Whether the server has ended the caller's transaction, which must be begun again as a whole.
     pub(crate) fn is_whole_transaction_retry(self, error: &DbErr) -> bool {
-        match (self, self.code(error).as_deref()) {
-            (Self::Postgres, Some("40001" | "40P01")) | (Self::MySql, Some("1213")) => true,
-            _ => false,
-        }
+        matches!(
+            (self, self.code(error).as_deref()),
+            (Self::Postgres, Some("40001" | "40P01")) | (Self::MySql, Some("1213"))
+        )
     }
 
     /// SQLite: the transaction read first and then wanted to write, or could not get the write lock.

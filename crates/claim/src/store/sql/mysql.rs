@@ -114,17 +114,13 @@ WHERE tenant = ? AND consumer = ? AND message_id = ?
 ),
     by_reference: concat!(row!(), " WHERE reference = ? ORDER BY tenant, consumer, message_id"),
     by_provider_ref: concat!(row!(), " WHERE provider_ref = ? ORDER BY tenant, consumer, message_id"),
-    history: concat!(
-"SELECT seq, at, fence, revision, name, actor, from_state, to_state, provider_ref, detail, bytes, bytes_type
+    history: "SELECT seq, at, fence, revision, name, actor, from_state, to_state, provider_ref, detail, bytes, bytes_type
 FROM earmark_event
 WHERE tenant = ? AND consumer = ? AND message_id = ?
-ORDER BY seq"
-),
-    fact_known: concat!(
-"SELECT 1 AS known FROM earmark_event
+ORDER BY seq",
+    fact_known: "SELECT 1 AS known FROM earmark_event
 WHERE tenant = ? AND consumer = ? AND message_id = ? AND actor = ? AND detail = ?
-LIMIT 1"
-),
+LIMIT 1",
     orphan: concat!(
 "INSERT INTO earmark_orphan (
     id, source, tenant, consumer, message_id, reference, idempotency_key, finding, detail, bytes, bytes_type, provider_ref, at)
@@ -133,12 +129,10 @@ WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
     WHERE o.source = ? AND o.detail = ? AND o.message_id <=> ?
         AND o.reference <=> ? AND o.idempotency_key <=> ? AND o.provider_ref <=> ?)"
 ),
-    next_pair: concat!(
-"SELECT tenant, consumer FROM earmark_claim
+    next_pair: "SELECT tenant, consumer FROM earmark_claim
 WHERE due_at IS NOT NULL AND (tenant > ? OR (tenant = ? AND consumer > ?))
 ORDER BY tenant, consumer
-LIMIT 1"
-),
+LIMIT 1",
     due_of_pair: concat!(
 "SELECT tenant, consumer, message_id FROM earmark_claim
 WHERE tenant = ? AND consumer = ? AND due_at <= ", now!(), "

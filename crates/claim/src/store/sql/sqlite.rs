@@ -113,17 +113,13 @@ WHERE tenant = ?2 AND consumer = ?3 AND message_id = ?4
 ),
     by_reference: concat!(row!(), " WHERE reference = ?1 ORDER BY tenant, consumer, message_id"),
     by_provider_ref: concat!(row!(), " WHERE provider_ref = ?1 ORDER BY tenant, consumer, message_id"),
-    history: concat!(
-"SELECT seq, at, fence, revision, name, actor, from_state, to_state, provider_ref, detail, bytes, bytes_type
+    history: "SELECT seq, at, fence, revision, name, actor, from_state, to_state, provider_ref, detail, bytes, bytes_type
 FROM earmark_event
 WHERE tenant = ?1 AND consumer = ?2 AND message_id = ?3
-ORDER BY seq"
-),
-    fact_known: concat!(
-"SELECT 1 AS known FROM earmark_event
+ORDER BY seq",
+    fact_known: "SELECT 1 AS known FROM earmark_event
 WHERE tenant = ?1 AND consumer = ?2 AND message_id = ?3 AND actor = ?4 AND detail = ?5
-LIMIT 1"
-),
+LIMIT 1",
     orphan: concat!(
 "INSERT INTO earmark_orphan (
     id, source, tenant, consumer, message_id, reference, idempotency_key, finding, detail, bytes, bytes_type, provider_ref, at)
@@ -132,12 +128,10 @@ WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
     WHERE o.source = ?13 AND o.detail = ?14 AND o.message_id IS ?15
         AND o.reference IS ?16 AND o.idempotency_key IS ?17 AND o.provider_ref IS ?18)"
 ),
-    next_pair: concat!(
-"SELECT tenant, consumer FROM earmark_claim
+    next_pair: "SELECT tenant, consumer FROM earmark_claim
 WHERE due_at IS NOT NULL AND (tenant > ?1 OR (tenant = ?2 AND consumer > ?3))
 ORDER BY tenant, consumer
-LIMIT 1"
-),
+LIMIT 1",
     due_of_pair: concat!(
 "SELECT tenant, consumer, message_id FROM earmark_claim
 WHERE tenant = ?1 AND consumer = ?2 AND due_at <= ", now!(), "

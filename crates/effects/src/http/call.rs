@@ -255,6 +255,7 @@ impl HttpCall {
         if self.reference_at.is_some() && !matches!(self.body, Draft::Json(_)) {
             faults.push("reference_at needs a JSON body: give one with .json(…)".to_owned());
         }
+        faults.extend(self.reference_at.iter().flat_map(|at| one_place(at)));
         faults.extend(self.answers.faults());
         if self.probes.len() > PROBES_MAX {
             faults.push(format!("{} probes, at most {PROBES_MAX}", self.probes.len()));
@@ -280,8 +281,14 @@ impl HttpCall {
             Some(KeyPlace::Json(_)) if !matches!(self.body, Draft::Json(_)) => {
                 vec!["key_at needs a JSON body: give one with .json(…)".to_owned()]
             }
-            Some(KeyPlace::Json(at)) => pointer::fault(at).into_iter().collect(),
+            Some(KeyPlace::Json(at)) => one_place(at),
             None => Vec::new(),
         }
     }
+}
+
+/// What is wrong with a pointer that says where something is put.
+fn one_place(at: &str) -> Vec<String> {
+    let wild = pointer::is_wild(at).then(|| format!("{at:?} names several places: name one, without \"*\""));
+    pointer::fault(at).into_iter().chain(wild).collect()
 }

@@ -202,6 +202,8 @@ fn what_cannot_be_right_is_refused() {
         (post().json(&u128::MAX).reference_at("/r"), "round"),
         (post().json(&f64::NAN).json(&Failing), "no JSON form"),
         (post().key_header("Authorization"), "Authorization"),
+        (post().json(&json!({})).key_at("/*/k"), "several places"),
+        (post().json(&json!({})).reference_at("r"), "does not begin"),
         (post().body("text/plain", [0xff]).placeholders_in_body(), "UTF-8"),
         (post().body("text/plain", vec![b'x'; 3 << 20]), "bytes"),
         (post().probe(HttpProbe::get("https://h/")), "never tell"),

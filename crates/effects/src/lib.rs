@@ -1,1 +1,6 @@
-//! Placeholder.
+//! Effects.
+
+#[cfg(feature = "http")]
+pub mod credentials;
+#[cfg(feature = "http")]
+pub mod http;

@@ -263,14 +263,15 @@ fn look(f: &Facts, fence: u64, begun_at: Timestamp, finding: &Finding, again_in:
                 closed(ClosedBy::Probe, Changes { provider_ref, ..keep(f) }),
             ),
         },
-        Finding::Refused { covers_all: true } => {
+        // A look for an earlier fence speaks for the attempts of its time, not for the newest.
+        Finding::Refused { covers_all: true } if newest => {
             go_with(f, Verb::FoundRefused, Abandoned, closed(ClosedBy::Refused, keep(f)))
         }
         Finding::NotDone if could_be_proof => {
             let set = Changes { doubt: false, due: Due::In(Duration::ZERO), ..keep(f) };
             go_with(f, Verb::FoundNotDone, Retryable, set)
         }
-        Finding::NotDone | Finding::CannotTell | Finding::Refused { covers_all: false } => {
+        Finding::NotDone | Finding::CannotTell | Finding::Refused { .. } => {
             let looks = if could_be_proof { f.looks.saturating_add(1) } else { f.looks };
             let new_fact = *finding != Finding::CannotTell;
             kept(f, Verb::Look, new_fact, Changes { looks, due: Due::In(again_in), ..keep(f) })

@@ -174,7 +174,11 @@ fn late(f: &Facts, outcome: &Outcome) -> Move {
         Outcome::Unknown { provider_ref: None, .. } => kept(f, Verb::LateAnswer, false, keep(f)),
         Outcome::Unknown { provider_ref: id @ Some(_), .. } => match ids(f, id.iter()) {
             Ids::Conflict(provider_ref) => contradict(f, Changes { provider_ref, ..cut_short(f) }),
-            Ids::File(provider_ref) => kept(f, Verb::LateAnswer, true, Changes { provider_ref, ..keep(f) }),
+            Ids::File(provider_ref) => {
+                // Another "cannot tell" is no new fact; an id not yet on file is one.
+                let new_fact = provider_ref != f.provider_ref;
+                kept(f, Verb::LateAnswer, new_fact, Changes { provider_ref, ..keep(f) })
+            }
         },
         Outcome::Refused { .. } | Outcome::NotSent { .. } => kept(f, Verb::LateAnswer, true, keep(f)),
     }

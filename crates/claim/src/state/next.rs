@@ -412,7 +412,8 @@ fn rule(
         return Err(Refused::NothingLeft { why: "send-by has passed" });
     }
     // One attempt that may have left. A second ruling renews the permission, it does not add one.
-    let set = Changes { repeats_granted: 1, due: Due::In(Duration::ZERO), error_class: None, ..ruled };
+    let wait = f.not_before.map_or(Duration::ZERO, |from| from.since(f.now));
+    let set = Changes { repeats_granted: 1, due: Due::In(wait), error_class: None, ..ruled };
     Ok(go_with(f, Verb::RuleRepeat, Retryable, set))
 }
 

@@ -95,11 +95,13 @@ impl Declared {
             (keyed @ Keyed { .. }, Natural) | (Natural, keyed @ Keyed { .. }) => keyed,
             (Natural, Natural) => Natural,
         };
-        // A probe that only one side knows cannot be relied on as proof, but it can still find what was done.
+        // A horizon that only one side declares still shortens the time to send in and delays a ruling, but no "not
+        // found" may clear a doubt with it. Likewise a probe that only one side knows: it finds, it proves nothing.
+        let same_horizon = self.landing_horizon.is_some() == other.landing_horizon.is_some();
         let probe = match (self.probe, other.probe) {
             (Some(a), Some(b)) => Some(ProbeTerms {
                 lag: a.lag.max(b.lag),
-                not_found_is_proof: a.not_found_is_proof && b.not_found_is_proof,
+                not_found_is_proof: a.not_found_is_proof && b.not_found_is_proof && same_horizon,
                 looks_max: a.looks_max.min(b.looks_max),
             }),
             (Some(one), None) | (None, Some(one)) => Some(ProbeTerms { not_found_is_proof: false, ..one }),
@@ -107,7 +109,7 @@ impl Declared {
         };
         Self {
             repeat,
-            landing_horizon: self.landing_horizon.zip(other.landing_horizon).map(|(a, b)| a.max(b)),
+            landing_horizon: self.landing_horizon.max(other.landing_horizon),
             probe,
             call_timeout: self.call_timeout.max(other.call_timeout),
             attempts_max: self.attempts_max.min(other.attempts_max),

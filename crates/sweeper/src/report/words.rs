@@ -33,7 +33,7 @@ impl Serialize for Moment {
 }
 
 /// `6 h 12 min`: the two greatest units, the rest dropped.
-pub fn span(d: Duration) -> String {
+pub(crate) fn span(d: Duration) -> String {
     let secs = d.as_secs();
     let (days, hours, minutes) = (secs / 86_400, secs / 3600 % 24, secs / 60 % 60);
     let two = |a: u64, unit: &str, b: u64, lesser: &str| {
@@ -49,7 +49,7 @@ pub fn span(d: Duration) -> String {
 }
 
 /// `41,207`.
-pub fn count(n: impl std::fmt::Display) -> String {
+pub(crate) fn count(n: impl std::fmt::Display) -> String {
     let text = n.to_string();
     match text.strip_prefix('-') {
         Some(digits) => format!("-{}", grouped(digits, ",")),
@@ -58,12 +58,12 @@ pub fn count(n: impl std::fmt::Display) -> String {
 }
 
 /// `1 claim`, `2 claims`.
-pub fn many(n: u64, one: &str, more: &str) -> String {
+pub(crate) fn many(n: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { more })
 }
 
 /// A state as two words instead of one: `in doubt`.
-pub fn spaced(word: &str) -> String {
+pub(crate) fn spaced(word: &str) -> String {
     word.replace('_', " ")
 }
 

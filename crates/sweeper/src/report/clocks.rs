@@ -53,7 +53,10 @@ pub(crate) fn perhaps_twice(c: &ClaimRow) -> bool {
 pub(crate) fn repeat(c: &ClaimRow, as_of: Timestamp, margin: Duration) -> Repeat {
     let plain = |verdict, words: &str| Repeat { verdict, until: None, window_end: None, words: words.into() };
     if !c.doubt && c.state != State::InDoubt && c.state != State::InFlight {
-        return plain(RepeatVerdict::NothingHappened, "nothing happened in any attempt: a repeat is the first");
+        return plain(
+            RepeatVerdict::NothingHappened,
+            "nothing happened in any attempt: a repeat is the first",
+        );
     }
     match c.repeat {
         RepeatSafety::Natural => plain(RepeatVerdict::Harmless, "a repeat is always harmless"),
@@ -88,9 +91,7 @@ pub(crate) fn deadline(c: &ClaimRow, repeat: &Repeat, as_of: Timestamp) -> Optio
         RepeatVerdict::SafeUntil => repeat.until.map(|at| Deadline { at, clock: DeadlineClock::RepeatSafe }),
         _ => None,
     };
-    let send_by = c
-        .send_by
-        .filter(|t| as_of < *t)
-        .map(|t| Deadline { at: Moment(t), clock: DeadlineClock::SendBy });
+    let send_by =
+        c.send_by.filter(|t| as_of < *t).map(|t| Deadline { at: Moment(t), clock: DeadlineClock::SendBy });
     [window, send_by].into_iter().flatten().min_by_key(|d| d.at)
 }

@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn ids_that_differ_look_different() {
-        let ids = ["aB1", "Ab1", "x", "x ", "\u{e9}", "e\u{301}", "ss", "\u{df}", "1", "\u{ff11}", "a/b", "a\\/b"];
+        let ids =
+            ["aB1", "Ab1", "x", "x ", "\u{e9}", "e\u{301}", "ss", "\u{df}", "1", "\u{ff11}", "a/b", "a\\/b"];
         let mut shown: Vec<_> = ids.iter().map(|id| shown_key("", "c", id)).collect();
         shown.sort();
         shown.dedup();

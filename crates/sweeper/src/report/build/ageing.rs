@@ -70,15 +70,14 @@ pub(super) fn no_handler(scope: &Scope<'_>, options: &Options) -> Vec<NoHandler>
     let mut groups: BTreeMap<_, NoHandler> = BTreeMap::new();
     for c in scope.open() {
         let Some(due) = c.due_at.filter(|due| *due < long_ago) else { continue };
-        let line =
-            groups.entry((&c.consumer, &c.kind, &c.form, c.state)).or_insert_with(|| NoHandler {
-                consumer: c.consumer.clone(),
-                kind: c.kind.clone(),
-                form: c.form.clone(),
-                state: c.state,
-                tally: Tally::default(),
-                due_since: Moment(due),
-            });
+        let line = groups.entry((&c.consumer, &c.kind, &c.form, c.state)).or_insert_with(|| NoHandler {
+            consumer: c.consumer.clone(),
+            kind: c.kind.clone(),
+            form: c.form.clone(),
+            state: c.state,
+            tally: Tally::default(),
+            due_since: Moment(due),
+        });
         line.tally.add(c);
         line.due_since = line.due_since.min(Moment(due));
     }

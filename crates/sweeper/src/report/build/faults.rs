@@ -41,7 +41,8 @@ pub(super) fn faults(scope: &Scope<'_>, roll: &RollForward, decisions: &[Decisio
         format!("{} came twice and were counted once.", many(scope.doubled, "claim row", "claim rows")),
     );
 
-    let inferred = scope.claims.iter().flat_map(|c| scope.reopenings(c)).filter(|r| r.inferred).count() as u64;
+    let inferred =
+        scope.claims.iter().flat_map(|c| scope.reopenings(c)).filter(|r| r.inferred).count() as u64;
     found(
         "closing_time_unknown",
         inferred,
@@ -59,7 +60,10 @@ pub(super) fn faults(scope: &Scope<'_>, roll: &RollForward, decisions: &[Decisio
     found(
         "claim_missing",
         strays,
-        format!("{} of claims that were not read: were rows deleted?", many(strays, "reopening", "reopenings")),
+        format!(
+            "{} of claims that were not read: were rows deleted?",
+            many(strays, "reopening", "reopenings")
+        ),
     );
 
     let unsigned = decisions.iter().filter(|d| d.who.is_none()).count() as u64;

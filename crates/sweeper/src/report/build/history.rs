@@ -22,7 +22,8 @@ fn name_of(scope: &Scope<'_>, key: Key<'_>) -> Name {
 
 /// Rulings, and what else a person moved by hand.
 pub(super) fn decisions(scope: &Scope<'_>) -> Vec<Decision> {
-    let ruling = |e: &EventRow| [Verb::RuleDone, Verb::RuleNotDone, Verb::RuleRepeat].iter().any(|v| is(e, *v));
+    let ruling =
+        |e: &EventRow| [Verb::RuleDone, Verb::RuleNotDone, Verb::RuleRepeat].iter().any(|v| is(e, *v));
     let by_hand = |e: &EventRow| e.actor.is_some() && (is(e, Verb::Escalate) || is(e, Verb::Cancel));
     let contradictions = contradictions(scope);
     scope

@@ -40,7 +40,8 @@ pub(super) fn rulings(c: &ClaimRow, repeat: &Repeat, as_of: Timestamp) -> Vec<Of
     };
     let not_done = later(
         "not-done",
-        "Becomes abandoned. Nothing is called, now or later; every duplicate is told that it did not happen.".into(),
+        "Becomes abandoned. Nothing is called, now or later; every duplicate is told that it did not happen."
+            .into(),
     );
     let again = match why_never(c, as_of) {
         None => later("repeat", repeat_effect(c, repeat)),
@@ -82,7 +83,9 @@ fn repeat_effect(c: &ClaimRow, repeat: &Repeat) -> String {
 
 fn why_never(c: &ClaimRow, as_of: Timestamp) -> Option<String> {
     if c.purged {
-        return Some("not allowed: the request has been purged; make a new claim that supersedes this one".into());
+        return Some(
+            "not allowed: the request has been purged; make a new claim that supersedes this one".into(),
+        );
     }
     let send_by = c.send_by.filter(|t| *t <= as_of)?;
     Some(format!("not allowed: it was not to be sent after {}", Moment(send_by).text()))
@@ -90,12 +93,8 @@ fn why_never(c: &ClaimRow, as_of: Timestamp) -> Option<String> {
 
 impl Wait {
     fn of(c: &ClaimRow, as_of: Timestamp) -> Self {
-        let none = |when: &str| Self {
-            from: None,
-            from_if_looked: None,
-            when: when.into(),
-            horizon_needed: false,
-        };
+        let none =
+            |when: &str| Self { from: None, from_if_looked: None, when: when.into(), horizon_needed: false };
         let Some(ended) = c.last_end_at else { return none(ANY_TIME) };
         let horizon_needed = c.landing_horizon.is_none();
         let from = ended.plus(c.landing_horizon.unwrap_or(c.call_timeout));

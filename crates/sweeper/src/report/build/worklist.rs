@@ -76,16 +76,15 @@ pub(super) fn causes(scope: &Scope<'_>) -> Vec<Cause> {
     let mut causes: BTreeMap<_, Cause> = BTreeMap::new();
     for c in scope.open().filter(|c| c.state == State::Escalated) {
         let age = Moment(age_from(c));
-        let cause =
-            causes.entry((&c.downstream, &c.kind, &c.error_class)).or_insert_with(|| Cause {
-                downstream: c.downstream.clone(),
-                kind: c.kind.clone(),
-                error_class: c.error_class.clone(),
-                tally: Tally::default(),
-                contradicted: 0,
-                oldest: age,
-                newest: age,
-            });
+        let cause = causes.entry((&c.downstream, &c.kind, &c.error_class)).or_insert_with(|| Cause {
+            downstream: c.downstream.clone(),
+            kind: c.kind.clone(),
+            error_class: c.error_class.clone(),
+            tally: Tally::default(),
+            contradicted: 0,
+            oldest: age,
+            newest: age,
+        });
         cause.tally.add(c);
         cause.contradicted += u64::from(c.contradicted);
         cause.oldest = cause.oldest.min(age);

@@ -12,6 +12,8 @@ use writer::Html;
 
 /// Nothing may be loaded or run, whatever a row holds. `style-src` is for the one style sheet inside.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+/// An id up to this long is not broken; a longer one may be, anywhere.
+const UNBROKEN: usize = 24;
 const STYLE: &str = include_str!("html/style.css");
 
 pub(super) fn html(report: &Report, page: &Page) -> String {
@@ -54,14 +56,19 @@ fn head(h: &mut Html, report: &Report) {
     h.element("title", &[], &format!("Reconciliation report {} to {}", i.from.text(), i.to.text()));
     h.style(STYLE);
     // Every printed page says which report it belongs to. Our own digits only.
-    h.style(&format!("@page {{ @bottom-left {{ content: \"Reconciliation report, as of {}\" }} }}", i.as_of.text()));
+    h.style(&format!(
+        "@page {{ @bottom-left {{ content: \"Reconciliation report, as of {}\" }} }}",
+        i.as_of.text()
+    ));
     h.close("head");
 }
 
 fn verdict(h: &mut Html, report: &Report, page: &Page) {
     let class = if report.verdict.need_a_person.claims > 0 { "verdict act" } else { "verdict" };
     h.open("section", &[("class", class)]);
-    h.element("p", &[("class", "sentence")], &page.verdict);
+    h.open("p", &[("class", "sentence")]);
+    words(h, &page.verdict);
+    h.close("p");
     h.open("dl", &[("class", "figures")]);
     for (label, values) in &page.figures {
         h.open("div", &[]);
@@ -119,7 +126,7 @@ fn table(h: &mut Html, table: &Table) {
     h.open("thead", &[]);
     h.open("tr", &[]);
     for (at, head) in table.heads.iter().enumerate() {
-        h.element("th", &[("scope", "col"), ("class", class(at))], &head.text.replace("evi-dence", "evidence"));
+        h.element("th", &[("scope", "col"), ("class", class(at))], head.text);
     }
     h.close("tr");
     h.close("thead");
@@ -167,11 +174,9 @@ fn card(h: &mut Html, n: usize, card: &Card) {
         h.open("tr", &[]);
         h.element("th", &[("scope", "row")], &ruled.ruling.replace('-', " "));
         h.open("td", &[]);
-        h.element("strong", &[], &ruled.when);
-        h.text(". ");
-        h.text(&ruled.effect);
-        if let Some(command) = &ruled.command {
-            h.element("code", &[], command);
+        runs(h, &vec![Run::Strong(ruled.when.clone()), Run::Ours(format!(". {}", ruled.effect))]);
+        if let Some(line) = &ruled.command {
+            command(h, line);
         }
         h.close("td");
         h.close("tr");
@@ -184,16 +189,58 @@ fn card(h: &mut Html, n: usize, card: &Card) {
 fn runs(h: &mut Html, runs: &Runs) {
     for run in runs {
         match run {
-            Run::Ours(text) => h.text(text),
-            Run::Strong(text) => h.element("strong", &[], text),
+            Run::Ours(text) => words(h, text),
+            Run::Strong(text) => {
+                h.open("strong", &[]);
+                words(h, text);
+                h.close("strong");
+            }
             // Isolated, so that a right-to-left text does not reorder its neighbours.
             Run::Prose(text) => h.element("bdi", &[], text),
-            Run::Id(text) => h.element("bdi", &[("class", "id")], text),
+            Run::Id(text) => {
+                let class = if text.chars().count() <= UNBROKEN { "id one" } else { "id" };
+                h.element("bdi", &[("class", class)], text);
+            }
             Run::State(state) => mark(h, shape(*state), &state_word(*state), "state"),
             Run::Contradicted => mark(h, "▲", "contradicted", "state act"),
             Run::Break => h.void("br", &[]),
         }
     }
+}
+
+/// Our own words. A moment in them stays on one line.
+fn words(h: &mut Html, text: &str) {
+    for (at, word) in text.split(' ').enumerate() {
+        if at > 0 {
+            h.text(" ");
+        }
+        // `(2026-11-03T07:05:01Z,` and the like.
+        let moment = |c: char| c.is_ascii_digit() || matches!(c, '-' | ':' | 'T' | 'Z');
+        let bare = word.trim_matches(|c| !moment(c));
+        if bare.len() == "2026-11-03T07:05:01Z".len() && bare.ends_with('Z') && bare.chars().all(moment) {
+            let (before, after) = word.split_once(bare).unwrap_or_default();
+            h.text(before);
+            h.element("time", &[], bare);
+            h.text(after);
+        } else {
+            h.text(word);
+        }
+    }
+}
+
+/// A command, broken between its arguments only; copied, it is one line.
+fn command(h: &mut Html, command: &str) {
+    h.open("code", &[]);
+    for (at, argument) in command.split(" --").enumerate() {
+        if at > 0 {
+            h.text(" ");
+        }
+        h.open("span", &[]);
+        h.text(if at > 0 { "--" } else { "" });
+        h.text(argument);
+        h.close("span");
+    }
+    h.close("code");
 }
 
 /// A shape and a word: never a colour alone.

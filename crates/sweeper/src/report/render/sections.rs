@@ -54,10 +54,7 @@ fn figures(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     let oldest = v.oldest_age_secs.map_or("–".into(), |s| span(std::time::Duration::from_secs(s)));
     vec![
         ("need a person", vec![count(v.need_a_person.claims), format!("of {} claims", count(v.of))]),
-        (
-            "in doubt",
-            std::iter::once(count(v.in_doubt.claims)).chain(tally_lines(&v.in_doubt)).collect(),
-        ),
+        ("in doubt", std::iter::once(count(v.in_doubt.claims)).chain(tally_lines(&v.in_doubt)).collect()),
         ("oldest that needs a person", vec![oldest]),
         ("next deadline", vec![v.next_deadline.map_or("–".into(), Moment::text)]),
     ]
@@ -152,12 +149,7 @@ fn amounts(tally: &Tally) -> Runs {
 }
 
 /// A table of the first rows, or words where there are none.
-fn listed<T>(
-    all: &[T],
-    nothing: &'static str,
-    heads: Vec<Head>,
-    row: impl Fn(&T) -> Vec<Runs>,
-) -> Body {
+fn listed<T>(all: &[T], nothing: &'static str, heads: Vec<Head>, row: impl Fn(&T) -> Vec<Runs>) -> Body {
     if all.is_empty() {
         return Body::Nothing(nothing);
     }

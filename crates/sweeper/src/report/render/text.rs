@@ -84,7 +84,12 @@ impl Out {
             self.field("    ", 17, label, &plain(value));
         }
         for ruled in &card.rulings {
-            self.field("    ", 17, &format!("ruling {}", ruled.ruling), &format!("{}\n{}", ruled.when, ruled.effect));
+            self.field(
+                "    ",
+                17,
+                &format!("ruling {}", ruled.ruling),
+                &format!("{}\n{}", ruled.when, ruled.effect),
+            );
             if let Some(command) = &ruled.command {
                 for line in layout::shell_wrapped(command, WIDTH - 10) {
                     self.line(&format!("        {line}"));

@@ -50,7 +50,10 @@ fn a_repeat_is_judged_by_what_is_declared_and_by_the_clock() {
     assert_eq!(repeat(&c, last, MARGIN).verdict, RepeatVerdict::SafeUntil);
     // The call itself needs room where it lasts longer than a request may take to land.
     let slow = ClaimRow { call_timeout: Duration::from_secs(600), ..c.clone() };
-    assert_eq!(repeat(&slow, AS_OF, MARGIN).until.unwrap().0, ago(60).plus(hours(24)).minus(Duration::from_secs(601)));
+    assert_eq!(
+        repeat(&slow, AS_OF, MARGIN).until.unwrap().0,
+        ago(60).plus(hours(24)).minus(Duration::from_secs(601))
+    );
 
     let of = |c: ClaimRow| repeat(&c, AS_OF, MARGIN).words;
     assert_eq!(of(ClaimRow { repeat: RepeatSafety::Natural, ..c.clone() }), "a repeat is always harmless");

@@ -93,10 +93,8 @@ fn it_agrees_with_lives_that_are_walked() {
         let window = Window { from: ago(a.max(b)), to };
         let read = lives.iter().filter(|life| life.is_read(window));
         let events = lives.iter().flat_map(|life| &life.events).filter(|e| e.at >= window.from);
-        let input = Input {
-            window,
-            ..input(read.map(|life| life.row.clone()).collect(), events.cloned().collect())
-        };
+        let input =
+            Input { window, ..input(read.map(|life| life.row.clone()).collect(), events.cloned().collect()) };
         let roll = crate::report::build(&input, &Options::default()).roll_forward;
 
         let all = |f: &dyn Fn(&Life) -> usize| lives.iter().map(f).sum::<usize>() as i64;
@@ -153,7 +151,10 @@ fn a_claim_read_twice_is_counted_once_and_reported() {
 #[test]
 fn a_hundred_thousand_rows_are_no_matter() {
     let rows: Vec<_> = (0..100_000)
-        .map(|n| ClaimRow { amount: amount("EUR", i64::MAX), ..confirmed(&format!("m-{n}"), ClosedBy::Answer, n % 3000) })
+        .map(|n| ClaimRow {
+            amount: amount("EUR", i64::MAX),
+            ..confirmed(&format!("m-{n}"), ClosedBy::Answer, n % 3000)
+        })
         .collect();
     let started = std::time::Instant::now();
     let report = built(rows, vec![]);

@@ -8,18 +8,18 @@ fn ids(report: &Report) -> Vec<&str> {
 
 #[test]
 fn the_worklist_is_sorted_by_deadline_and_not_by_age() {
-    let started = |id: &str, minutes| ClaimRow {
-        window_from: Some(ago(minutes)),
-        created_at: ago(minutes),
-        ..row(id)
-    };
+    let started =
+        |id: &str, minutes| ClaimRow { window_from: Some(ago(minutes)), created_at: ago(minutes), ..row(id) };
     let report = built(
         vec![
             ClaimRow { repeat: RepeatSafety::Never, ..started("oldest, no deadline", 9000) },
             started("window over", 3000),
             started("window ends last", 60),
             started("window ends first", 1200),
-            ClaimRow { send_by: Some(AS_OF.plus(Duration::from_secs(60))), ..started("send-by in a minute", 10) },
+            ClaimRow {
+                send_by: Some(AS_OF.plus(Duration::from_secs(60))),
+                ..started("send-by in a minute", 10)
+            },
             ClaimRow { contradicted: true, ..started("contradicted", 1) },
         ],
         vec![],
@@ -117,8 +117,11 @@ fn mismatches_of_open_claims_stay_until_they_close() {
         mismatch(&row("not read"), 8, "aa"),
     ];
     let report = built(vec![open, closed], events);
-    let lines: Vec<_> =
-        report.mismatches.iter().map(|m| (m.name.message_id.raw(), m.other.as_ref().unwrap().raw(), m.count)).collect();
+    let lines: Vec<_> = report
+        .mismatches
+        .iter()
+        .map(|m| (m.name.message_id.raw(), m.other.as_ref().unwrap().raw(), m.count))
+        .collect();
     assert_eq!(lines, [("closed", "aa", 1), ("not read", "aa", 1), ("open", "aa", 2), ("open", "bb", 1)]);
     assert_eq!(report.mismatches[0].on_file.as_deref(), Some("ab".repeat(32).as_str()));
     assert_eq!(report.mismatches[1].on_file, None);
@@ -148,7 +151,11 @@ fn decisions_are_those_of_people() {
         .collect();
     assert_eq!(
         lines,
-        [("escalate", Some("k. lang"), true), ("rule_not_done", Some("k. lang"), true), ("rule_done", None, false)]
+        [
+            ("escalate", Some("k. lang"), true),
+            ("rule_not_done", Some("k. lang"), true),
+            ("rule_done", None, false)
+        ]
     );
     assert!(report.faults.iter().any(|f| f.code == "decision_unsigned"));
 }

@@ -8,7 +8,7 @@ use crate::report::model::{AgeRow, Report};
 use crate::report::words::{count, spaced};
 
 const BAR: u64 = 300;
-const LABEL: u64 = 96;
+const LABEL: u64 = 116;
 const STEP: u64 = 24;
 /// One claim among a hundred thousand must still show.
 const NARROWEST: u64 = 4;

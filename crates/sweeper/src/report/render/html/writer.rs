@@ -75,7 +75,7 @@ impl Html {
 
 /// So that the file can be read, and a golden file compared, line by line.
 fn on_its_own_line(tag: &str) -> bool {
-    !matches!(tag, "span" | "bdi" | "strong" | "code" | "br" | "td" | "th" | "dd" | "tspan")
+    !matches!(tag, "span" | "bdi" | "strong" | "code" | "time" | "br" | "td" | "th" | "dd" | "tspan")
 }
 
 #[cfg(test)]

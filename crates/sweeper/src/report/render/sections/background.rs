@@ -36,36 +36,40 @@ pub(super) fn waiting(report: &Report) -> Section {
 
 pub(super) fn outcomes(report: &Report) -> Section {
     let heads = vec![
-        left("consumer · kind · downstream"),
+        left("consumer, kind, downstream"),
         number("claims"),
-        number("first answer"),
-        number("later answer"),
-        number("probe"),
-        number("evi-dence"),
-        number("ruling"),
+        number("amount"),
+        left("confirmed"),
         left("abandoned"),
         left("open"),
-        number("amount"),
     ];
     Section {
         id: "outcomes",
         title: "Outcomes".into(),
-        note: "Claims that were open at the end of the window, or created or closed in it. The five columns in the middle: \
-               how the confirmed ones are known to have happened.",
+        note: "Claims that are open, or were at the end of the window, or were created or closed in it; how the confirmed \
+               ones are known to have happened, why the others were given up, and what state the open ones are in.",
         body: listed(&report.outcomes, "No claim in the window.", heads, outcome),
     }
 }
 
 fn outcome(o: &Outcome) -> Vec<Runs> {
     let c = &o.confirmed;
-    let mut row = vec![lines([id(&o.consumer), id(&o.kind), id(&o.downstream)])];
-    let numbers = [o.all.claims, c.first_attempt, c.after_retries, c.probe, c.evidence, c.ruling];
-    row.extend(numbers.map(|n| vec![ours(count(n))]));
-    row.push(lines(o.abandoned.iter().map(|a| ours(format!("{} {}", count(a.claims), a.why)))));
-    let open = o.open.iter().map(|s| ours(format!("{} {}", count(s.claims), state_word(s.state))));
-    row.push(lines(open));
-    row.push(amounts(&o.all));
-    row
+    let confirmed = [
+        (c.first_attempt, "at the first attempt"),
+        (c.after_retries, "after retries"),
+        (c.probe, "by a probe"),
+        (c.evidence, "by evidence"),
+        (c.ruling, "by a ruling"),
+    ];
+    let counted = |n: u64, words: &str| (n > 0).then(|| ours(format!("{} {words}", count(n))));
+    vec![
+        lines([id(&o.consumer), id(&o.kind), id(&o.downstream)]),
+        vec![ours(count(o.all.claims))],
+        amounts(&o.all),
+        lines(confirmed.into_iter().filter_map(|(n, words)| counted(n, words))),
+        lines(o.abandoned.iter().filter_map(|a| counted(a.claims, a.why))),
+        lines(o.open.iter().filter_map(|s| counted(s.claims, &state_word(s.state)))),
+    ]
 }
 
 pub(super) fn ageing(report: &Report) -> Section {
@@ -78,11 +82,7 @@ pub(super) fn ageing(report: &Report) -> Section {
             }
             let money: Vec<_> = s.tally.amounts.each().map(|m| m.text()).collect();
             let money = if money.is_empty() { String::new() } else { format!(" ({})", money.join(", ")) };
-            by_state.extend([
-                ours(format!("{} ", count(s.tally.claims))),
-                Run::State(s.state),
-                ours(money),
-            ]);
+            by_state.extend([ours(format!("{} ", count(s.tally.claims))), Run::State(s.state), ours(money)]);
         }
         vec![vec![ours(row.bucket)], vec![ours(count(row.total.claims))], amounts(&row.total), by_state]
     });
@@ -103,7 +103,10 @@ pub(super) fn terms() -> Section {
             ("held", "claimed, nothing sent"),
             ("in flight", "may have been sent; its holder is believed until its lease ends"),
             ("retryable", "to be tried again: nothing happened, or a person ruled a repeat"),
-            ("in doubt", "it may have happened and nobody knows; the sweep looks or repeats where that is harmless"),
+            (
+                "in doubt",
+                "it may have happened and nobody knows; the sweep looks or repeats where that is harmless",
+            ),
             ("escalated", "a person must rule"),
             ("contradicted", "escalated, and the evidence conflicts: only a ruling ends it"),
             ("confirmed", "known to have happened"),
@@ -116,11 +119,11 @@ pub(super) fn terms() -> Section {
                 "not done, and repeat, are ruled from",
                 "before that moment a request that was given up may still take effect: \"not found\" proves nothing yet",
             ),
-            ("amounts", "whole minor units, summed per currency only; the machine's JSON has the same digits"),
             (
-                "\\u{…}",
-                "a character that cannot be seen, or that reorders text, shown by its code",
+                "amounts",
+                "whole minor units, summed per currency only; the machine's JSON has the same digits",
             ),
+            ("\\u{…}", "a character that cannot be seen, or that reorders text, shown by its code"),
         ]),
     }
 }

@@ -103,7 +103,8 @@ pub(super) fn mismatches(report: &Report) -> Section {
 }
 
 pub(super) fn orphans(report: &Report) -> Section {
-    let heads = vec![left("came in"), left("source"), left("finding"), left("what it names"), left("adopted")];
+    let heads =
+        vec![left("came in"), left("source"), left("finding"), left("what it names"), left("adopted")];
     let body = listed(&report.orphans, "None.", heads, |o| {
         let labelled = |label: &str, text: &Option<Untrusted>| {
             text.as_ref().map(|text| [ours(format!("{label} ")), id(text)])
@@ -143,13 +144,7 @@ pub(super) fn decisions(report: &Report) -> Section {
     let heads =
         vec![left("when"), left("who"), left("claim"), number("amount"), left("what"), left("reason")];
     let body = listed(&report.decisions, "Nobody decided anything in the window.", heads, |d| {
-        let mut what = vec![
-            id(&d.what),
-            Run::Break,
-            Run::State(d.before),
-            ours(" → "),
-            Run::State(d.after),
-        ];
+        let mut what = vec![id(&d.what), Run::Break, Run::State(d.before), ours(" → "), Run::State(d.after)];
         if d.contradicted_since {
             what.extend([Run::Break, Run::Strong("contradicted since".into())]);
         }

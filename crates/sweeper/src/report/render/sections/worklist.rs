@@ -2,7 +2,9 @@
 
 use super::{LIST_SHOWN_MAX, amounts, listed, more, title};
 use crate::report::model::{DeadlineClock, Item, Report};
-use crate::report::render::page::{Body, Card, Ruled, Run, Runs, Section, id, left, lines, number, ours, prose};
+use crate::report::render::page::{
+    Body, Card, Ruled, Run, Runs, Section, id, left, lines, number, ours, prose,
+};
 use crate::report::words::{count, span};
 
 pub(super) fn causes(report: &Report) -> Section {
@@ -12,8 +14,7 @@ pub(super) fn causes(report: &Report) -> Section {
         left("last failure"),
         number("claims"),
         number("amount"),
-        left("oldest"),
-        left("newest"),
+        left("oldest and newest"),
     ];
     let body = listed(&report.causes, "Nothing was handed to a person.", heads, |cause| {
         let mut claims = vec![ours(count(cause.tally.claims))];
@@ -27,8 +28,7 @@ pub(super) fn causes(report: &Report) -> Section {
             vec![cause.error_class.as_ref().map_or_else(|| ours("none on file"), id)],
             claims,
             amounts(&cause.tally),
-            vec![ours(cause.oldest.text())],
-            vec![ours(cause.newest.text())],
+            lines([ours(cause.oldest.text()), ours(cause.newest.text())]),
         ]
     });
     Section {

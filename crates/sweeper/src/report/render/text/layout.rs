@@ -36,7 +36,9 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
 pub(super) fn shell_wrapped(command: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
-    for part in command.split(" --").enumerate().map(|(at, p)| if at == 0 { p.into() } else { format!("--{p}") }) {
+    for part in
+        command.split(" --").enumerate().map(|(at, p)| if at == 0 { p.into() } else { format!("--{p}") })
+    {
         let part: String = part;
         if !line.is_empty() && columns(&line) + 1 + columns(&part) + 2 > width {
             lines.push(format!("{line} \\"));
@@ -100,7 +102,9 @@ mod tests {
     #[test]
     fn no_line_is_longer_than_asked_and_nothing_is_lost() {
         let long = "x".repeat(501);
-        for text in ["", "one two three", "   spaces   inside ", long.as_str(), "\u{4f60}\u{597d}\u{4e16}\u{754c} ok"] {
+        for text in
+            ["", "one two three", "   spaces   inside ", long.as_str(), "\u{4f60}\u{597d}\u{4e16}\u{754c} ok"]
+        {
             for width in [2, 3, 7, 80] {
                 let lines = wrapped(text, width);
                 assert!(lines.iter().all(|line| columns(line) <= width), "{text:?} in {width}: {lines:?}");

@@ -5,8 +5,8 @@ use super::plain;
 use crate::report::render::page::{Head, Runs, Table};
 
 const GAP: usize = 2;
-/// Narrower than this no column of words is made.
-const NARROWEST: usize = 8;
+/// A word up to this long is not broken: a moment has 20 characters, a reference 16.
+const UNBROKEN: usize = 20;
 
 pub(super) fn lines(table: &Table) -> Vec<String> {
     let rows: Vec<Vec<String>> = table.rows.iter().map(|row| row.iter().map(plain_cell).collect()).collect();
@@ -31,24 +31,29 @@ fn plain_cell(runs: &Runs) -> String {
     plain(runs)
 }
 
-/// As wide as the widest line; where that is too much, words give way, the widest column first.
+/// As wide as the widest line; where that is too much, the widest column gives way: first where words can be broken at
+/// spaces and ids anywhere, then numbers, then whatever is left.
 fn widths(heads: &[Head], rows: &[Vec<String>]) -> Vec<usize> {
     let widest = |text: &str| text.split('\n').map(columns).max().unwrap_or(0);
     let longest_word = |text: &str| text.split([' ', '\n']).map(columns).max().unwrap_or(0);
-    let mut widths: Vec<usize> = (0..heads.len())
-        .map(|at| {
-            let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| widest(cell)).max().unwrap_or(0);
-            // A head may wrap, its words may not.
-            let head = if heads[at].number { longest_word(heads[at].text) } else { widest(heads[at].text) };
-            cells.max(head)
-        })
+    let of = |at: usize, measure: &dyn Fn(&str) -> usize| {
+        rows.iter().filter_map(|row| row.get(at)).map(|cell| measure(cell)).max().unwrap_or(0)
+    };
+    let columns_at = || 0..heads.len();
+    // A head may wrap, its words may not.
+    let least: Vec<usize> = columns_at()
+        .map(|at| of(at, &longest_word).min(UNBROKEN).max(longest_word(heads[at].text)))
         .collect();
+    let mut widths: Vec<usize> = columns_at().map(|at| of(at, &widest).max(least[at])).collect();
     let room = WIDTH - GAP * heads.len().saturating_sub(1);
     while widths.iter().sum::<usize>() > room {
-        let words = (0..heads.len()).filter(|at| !heads[*at].number && widths[*at] > NARROWEST);
-        let gives = words.max_by_key(|at| widths[*at]);
-        // Numbers give way last: a row of huge amounts in many columns.
-        let Some(at) = gives.or_else(|| (0..heads.len()).max_by_key(|at| widths[*at])) else { break };
+        let can = |at: &usize| widths[*at] > least[*at];
+        let gives = columns_at()
+            .filter(|at| can(at) && !heads[*at].number)
+            .max_by_key(|at| widths[*at])
+            .or_else(|| columns_at().filter(can).max_by_key(|at| widths[*at]))
+            .or_else(|| columns_at().max_by_key(|at| widths[*at]));
+        let Some(at) = gives else { break };
         widths[at] -= 1;
     }
     widths

@@ -208,18 +208,26 @@ fn runs(h: &mut Html, runs: &Runs) {
     }
 }
 
-/// Our own words. A moment in them stays on one line.
+/// Our own words. A moment or an amount in them stays on one line.
 fn words(h: &mut Html, text: &str) {
+    let mut before = "";
     for (at, word) in text.split(' ').enumerate() {
+        // `EUR 620.00` stays together, too.
+        let code = before.len() == 3 && before.chars().all(|c| c.is_ascii_uppercase());
         if at > 0 {
-            h.text(" ");
+            h.text(if code && word.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+                "\u{a0}"
+            } else {
+                " "
+            });
         }
+        before = word.trim_start_matches('(');
         // `(2026-11-03T07:05:01Z,` and the like.
         let moment = |c: char| c.is_ascii_digit() || matches!(c, '-' | ':' | 'T' | 'Z');
         let bare = word.trim_matches(|c| !moment(c));
         if bare.len() == "2026-11-03T07:05:01Z".len() && bare.ends_with('Z') && bare.chars().all(moment) {
-            let (before, after) = word.split_once(bare).unwrap_or_default();
-            h.text(before);
+            let (ahead, after) = word.split_once(bare).unwrap_or_default();
+            h.text(ahead);
             h.element("time", &[], bare);
             h.text(after);
         } else {

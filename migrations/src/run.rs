@@ -56,7 +56,8 @@ pub struct Report {
 /// # Errors
 /// - [`Error::BadNamespace`], [`Error::OtherNamespace`]: the namespace asked for cannot be had.
 /// - [`Error::TooNew`]: newer code has changed the tables beyond what this code can read.
-/// - [`Error::Locked`]: another runner holds the lock and does not end.
+/// - [`Error::Locked`]: another runner holds the lock on MySQL and does not end. PostgreSQL and SQLite say the same as an
+///   [`Error::Database`] while waiting for the lock or beginning the transaction.
 /// - [`Error::Meta`]: `earmark_meta` was edited by hand into something unreadable.
 /// - [`Error::UnknownBackend`], [`Error::Database`]: the database itself.
 pub async fn run(db: &DatabaseConnection, options: &Options) -> Result<Report, Error> {

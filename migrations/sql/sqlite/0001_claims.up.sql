@@ -9,7 +9,7 @@
 --     so that seconds or milliseconds typed by hand do not pass for times;
 --   * durations are microseconds; a null duration means "not declared";
 --   * keys are compared byte for byte (SQLite's own collation), so that two spellings are two messages;
---   * tables are STRICT: without it a text would pass for a time;
+--   * tables are STRICT: without it a text would pass for a duration or a fence;
 --   * widths are counted in bytes, which length() of a text is not: hence the casts;
 --   * closed sets are words, so that a query typed by hand reads well.
 -- Every CHECK is named: the name is what a person sees when a row is refused.

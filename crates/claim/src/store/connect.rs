@@ -1,7 +1,7 @@
 //! The store's own connections: built from a URL, or from the host pool's options, so that TLS, search path,
 //! credentials and hooks are inherited. Must run on the writer's runtime, to which the connections then belong.
 
-use sea_orm::{DatabaseConnection, DatabaseConnectionType};
+use sea_orm::DatabaseConnection;
 
 use super::dialect::Dialect;
 use super::options::StoreOptions;
@@ -30,6 +30,7 @@ pub(crate) async fn open(source: Source, options: &StoreOptions) -> Result<Pools
     }
 }
 
+#[cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(unused_variables))]
 async fn from_url(url: &str, options: &StoreOptions) -> Result<Pools, Error> {
     let scheme = url.split(':').next().unwrap_or_default();
     match scheme {
@@ -55,20 +56,21 @@ async fn from_url(url: &str, options: &StoreOptions) -> Result<Pools, Error> {
     }
 }
 
+#[cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(unused_variables))]
 async fn from_host(host: &DatabaseConnection, options: &StoreOptions) -> Result<Pools, Error> {
     match &host.inner {
         #[cfg(feature = "postgres")]
-        DatabaseConnectionType::SqlxPostgresPoolConnection(_) => {
+        sea_orm::DatabaseConnectionType::SqlxPostgresPoolConnection(_) => {
             let pool = host.get_postgres_connection_pool();
             postgres::open((*pool.connect_options()).clone(), pool.options().clone(), options).await
         }
         #[cfg(feature = "mysql")]
-        DatabaseConnectionType::SqlxMySqlPoolConnection(_) => {
+        sea_orm::DatabaseConnectionType::SqlxMySqlPoolConnection(_) => {
             let pool = host.get_mysql_connection_pool();
             mysql::open((*pool.connect_options()).clone(), pool.options().clone(), options).await
         }
         #[cfg(feature = "sqlite")]
-        DatabaseConnectionType::SqlxSqlitePoolConnection(_) => {
+        sea_orm::DatabaseConnectionType::SqlxSqlitePoolConnection(_) => {
             let pool = host.get_sqlite_connection_pool();
             sqlite::open((*pool.connect_options()).clone(), pool.options().clone(), options).await
         }
@@ -81,19 +83,19 @@ async fn from_host(host: &DatabaseConnection, options: &StoreOptions) -> Result<
 }
 
 /// Without the URL, which may hold a password.
-#[allow(dead_code)] // unused when no database is chosen
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 fn bad_url(error: &sqlx::Error) -> Error {
     Error::Config(vec![format!("the database URL cannot be read: {error}")])
 }
 
-#[allow(dead_code)]
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 fn unreachable(error: sqlx::Error) -> Error {
     Error::Connect(sea_orm::DbErr::Conn(sea_orm::RuntimeErr::SqlxError(std::sync::Arc::new(error))))
 }
 
 /// What all pools of ours share. `test_before_acquire` is off: the ping costs a fifth of the throughput of one task, and a dead
 /// connection shows as an unclear commit, which is read back anyway.
-#[allow(unused_macros)]
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 macro_rules! pool {
     ($pool:expr, $connections:expr, $options:expr) => {
         $pool

@@ -1,6 +1,6 @@
 //! The small questions that differ between databases. The only file, beside `connect.rs`, that matches on the database.
 
-use sea_orm::{DbErr, IsolationLevel, RuntimeErr, SqliteTransactionMode};
+use sea_orm::{DbErr, IsolationLevel, SqliteTransactionMode};
 use sea_orm::{TransactionOptions, Value};
 
 use super::sql::{self, Sql};
@@ -185,9 +185,11 @@ impl Dialect {
 /// The driver's error inside: the same failure shows up under several variants of `DbErr`.
 pub(crate) fn sqlx_error(error: &DbErr) -> Option<&sqlx::Error> {
     match error {
-        DbErr::Exec(RuntimeErr::SqlxError(e))
-        | DbErr::Query(RuntimeErr::SqlxError(e))
-        | DbErr::Conn(RuntimeErr::SqlxError(e)) => Some(e.as_ref()),
+        // Without a database, sea-orm has no driver whose error there could be.
+        #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+        DbErr::Exec(sea_orm::RuntimeErr::SqlxError(e))
+        | DbErr::Query(sea_orm::RuntimeErr::SqlxError(e))
+        | DbErr::Conn(sea_orm::RuntimeErr::SqlxError(e)) => Some(e.as_ref()),
         _ => None,
     }
 }

@@ -312,6 +312,14 @@ impl ClaimStore {
         })
     }
 
+    /// What the claim under `key` answers to a duplicate of its own request; `None`: there is no such claim.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn answer(&self, key: &ClaimKey) -> Result<Option<Claimed>, Error> {
+        Ok(self.find(key).await?.map(|view| Claimed::of_same(&view)))
+    }
+
     /// Waits until the claim under `key` is no longer in flight, or for at most `patience`; then answers what is on file.
     /// `None`: there is no such claim.
     ///

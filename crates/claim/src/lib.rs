@@ -40,3 +40,6 @@ pub use settle::{Backoff, Settled};
 pub use state::State;
 pub use store::{ClaimStore, ClaimView, Dialect, EventView, Retention, StoreOptions};
 pub use time::Timestamp;
+
+/// The caller's own transaction, as [`ClaimStore::claim_in`] takes it.
+pub use sea_orm::DatabaseTransaction;

@@ -250,7 +250,10 @@ pub(crate) fn apply(f: &Facts, m: &Move, now: Timestamp, fresh: Token) -> Facts 
         looks: set.looks,
         error_class: set.error_class.clone(),
         provider_ref: set.provider_ref.clone(),
-        declared: Declared { landing_horizon: set.landing_horizon.or(f.declared.landing_horizon), ..f.declared.clone() },
+        declared: Declared {
+            landing_horizon: set.landing_horizon.or(f.declared.landing_horizon),
+            ..f.declared.clone()
+        },
         ..f.clone()
     }
 }

@@ -141,6 +141,7 @@ pub(crate) fn is_unseen(c: char) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used)]
 mod tests {
     use super::*;
     use earmark_claim::ClaimKey;

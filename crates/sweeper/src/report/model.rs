@@ -294,7 +294,7 @@ pub enum DeadlineClock {
 pub struct Offer {
     /// `done`, `not-done` or `repeat`.
     pub ruling: &'static str,
-    /// What it would do.
+    /// What it would do; empty where it is not allowed.
     pub effect: String,
     /// From when it is allowed; `None`: at any time, or not at all (no command).
     pub from: Option<Moment>,

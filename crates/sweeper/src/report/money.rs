@@ -105,7 +105,7 @@ impl Serialize for Sums {
 pub(crate) fn grouped(digits: &str, separator: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, c) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push_str(separator);
         }
         out.push(c);
@@ -114,6 +114,7 @@ pub(crate) fn grouped(digits: &str, separator: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used)]
 mod tests {
     use super::*;
 

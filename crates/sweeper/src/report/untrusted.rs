@@ -79,6 +79,13 @@ pub(crate) fn shown_key(tenant: &str, consumer: &str, message_id: &str) -> Strin
     out
 }
 
+/// One part of a key, as it stands in [`shown_key`].
+pub(crate) fn shown_part(part: &Untrusted) -> String {
+    let mut out = String::new();
+    push_exact(&mut out, part.raw(), Some('/'));
+    out
+}
+
 fn push_exact(out: &mut String, text: &str, also: Option<char>) {
     let last = text.chars().count().saturating_sub(1);
     for (at, c) in text.chars().enumerate() {
@@ -134,6 +141,7 @@ pub(crate) fn is_unseen(c: char) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used)]
 mod tests {
     use super::*;
     use earmark_claim::ClaimKey;

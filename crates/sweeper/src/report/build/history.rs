@@ -83,7 +83,8 @@ pub(super) fn mismatches(scope: &Scope<'_>) -> Vec<Mismatch> {
         let key = event_key(e);
         let claim = scope.claim(key);
         let open = claim.is_some_and(|c| !c.state.is_terminal());
-        if !scope.window.holds(e.at) && !(open && e.at < scope.window.to) {
+        let shown = scope.window.holds(e.at) || open && e.at < scope.window.to;
+        if !shown {
             continue;
         }
         let line = lines.entry((key, e.detail.fingerprint.as_ref())).or_insert_with(|| Mismatch {

@@ -47,7 +47,7 @@ pub(super) fn rulings(c: &ClaimRow, repeat: &Repeat, as_of: Timestamp) -> Vec<Of
         None => later("repeat", repeat_effect(c, repeat)),
         Some(why) => Offer {
             ruling: "repeat",
-            effect: repeat_effect(c, repeat),
+            effect: String::new(),
             from: None,
             from_if_looked: None,
             when: why,

@@ -174,7 +174,13 @@ fn card(h: &mut Html, n: usize, card: &Card) {
         h.open("tr", &[]);
         h.element("th", &[("scope", "row")], &ruled.ruling.replace('-', " "));
         h.open("td", &[]);
-        runs(h, &vec![Run::Strong(ruled.when.clone()), Run::Ours(format!(". {}", ruled.effect))]);
+        runs(
+            h,
+            &vec![
+                Run::Strong(ruled.when.clone()),
+                Run::Ours(format!(". {}", ruled.effect).trim_end().into()),
+            ],
+        );
         if let Some(line) = &ruled.command {
             command(h, line);
         }
@@ -199,7 +205,7 @@ fn runs(h: &mut Html, runs: &Runs) {
             Run::Prose(text) => h.element("bdi", &[], text),
             Run::Id(text) => {
                 let class = if text.chars().count() <= UNBROKEN { "id one" } else { "id" };
-                h.element("bdi", &[("class", class)], text);
+                h.element("bdi", &[("class", class), ("dir", "ltr")], text);
             }
             Run::State(state) => mark(h, shape(*state), &state_word(*state), "state"),
             Run::Contradicted => mark(h, "▲", "contradicted", "state act"),

@@ -2,7 +2,8 @@
 
 use earmark_claim::State;
 
-use crate::report::untrusted::Untrusted;
+use crate::report::model::Name;
+use crate::report::untrusted::{Untrusted, shown_part};
 
 /// A page.
 pub(super) struct Page {
@@ -113,6 +114,20 @@ pub(super) fn left(text: &'static str) -> Head {
 
 pub(super) fn number(text: &'static str) -> Head {
     Head { text, number: true }
+}
+
+/// The key of a claim in one line. Each part is a run of its own, so that a part in a right-to-left script cannot trade places
+/// with its neighbour.
+pub(super) fn key(name: &Name) -> Runs {
+    let mut runs = Runs::new();
+    let tenant = Some(&name.tenant).filter(|tenant| !tenant.is_empty());
+    for part in tenant.into_iter().chain([&name.consumer, &name.message_id]) {
+        if !runs.is_empty() {
+            runs.push(ours("/"));
+        }
+        runs.push(Run::Id(shown_part(part)));
+    }
+    runs
 }
 
 /// One run a line.

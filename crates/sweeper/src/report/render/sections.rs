@@ -8,7 +8,7 @@ mod worklist;
 use super::LIST_SHOWN_MAX;
 use super::page::{Body, Head, More, Page, Run, Runs, Section, Table, id, left, number, ours};
 use crate::report::model::{Cell, Flow, Report, Tally};
-use crate::report::words::{Moment, count, span};
+use crate::report::words::{Moment, count, many, span};
 
 pub(super) fn page(report: &Report) -> Page {
     Page {
@@ -60,13 +60,28 @@ fn figures(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     ]
 }
 
+/// What must not be buried below: faults of the data, and harm that no list of open claims shows.
 fn warnings(report: &Report) -> Vec<String> {
-    let durable = report.identity.non_durable.then(|| {
-        "This database may lose commits that it has acknowledged (allow_non_durable is set). Claims may be missing here, and \
-         effects may have been repeated without a trace."
-            .to_owned()
-    });
-    durable.into_iter().chain(report.faults.iter().map(|fault| fault.words.clone())).collect()
+    let mut warnings = Vec::new();
+    if report.identity.non_durable {
+        warnings.push(
+            "This database may lose commits that it has acknowledged (allow_non_durable is set). Claims may be missing \
+             here, and effects may have been repeated without a trace."
+                .to_owned(),
+        );
+    }
+    warnings.extend(report.faults.iter().map(|fault| fault.words.clone()));
+    let unhandled: u64 = report.no_handler.iter().map(|n| n.tally.claims).sum();
+    if unhandled > 0 {
+        let claims = many(unhandled, "claim is", "claims are");
+        warnings.push(format!("{claims} due for long, and nobody has handled them: see \"No handler\"."));
+    }
+    let twice = report.perhaps_twice.len() as u64;
+    if twice > 0 {
+        let claims = many(twice, "confirmed claim", "confirmed claims");
+        warnings.push(format!("{claims} may have happened twice: see \"Confirmed, perhaps twice\"."));
+    }
+    warnings
 }
 
 fn roll_forward(report: &Report) -> Section {

@@ -88,7 +88,7 @@ impl Out {
                 "    ",
                 17,
                 &format!("ruling {}", ruled.ruling),
-                &format!("{}\n{}", ruled.when, ruled.effect),
+                format!("{}\n{}", ruled.when, ruled.effect).trim_end(),
             );
             if let Some(command) = &ruled.command {
                 for line in layout::shell_wrapped(command, WIDTH - 10) {

@@ -123,3 +123,11 @@ fn a_long_list_is_cut_on_the_page_and_whole_in_the_json() {
     assert!(html.contains("… and 7 more"));
     assert_eq!(render::json(&report).unwrap().matches("\"idempotency_key\"").count(), n);
 }
+
+#[test]
+fn a_part_of_a_key_cannot_trade_places_with_its_neighbour() {
+    let hebrew = "\u{5d3}\u{5d9}\u{5d9}\u{5e8}";
+    let html = render::html(&built(vec![ClaimRow { tenant: hebrew.into(), ..row("m-1") }], vec![]));
+    let part = |text: &str| format!("<bdi class=\"id one\" dir=\"ltr\">{text}</bdi>");
+    assert!(html.contains(&format!("{}/{}/{}", part(hebrew), part("billing"), part("m-1"))));
+}

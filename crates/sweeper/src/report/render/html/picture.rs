@@ -76,7 +76,9 @@ fn picture(h: &mut Html, title: &str, bars: &[Bar], legend: &[(&'static str, &st
     h.element("figcaption", &[], title);
     let view = format!("0 0 {} {height}", LABEL + BAR + 70);
     h.open("svg", &[("viewBox", &view), ("role", "img"), ("aria-label", title)]);
-    patterns(h);
+    if legend.is_empty() {
+        patterns(h);
+    }
     for (at, bar) in bars.iter().enumerate() {
         let y = STEP * at as u64;
         label(h, LABEL - 8, y, "end", &bar.label);
@@ -118,8 +120,8 @@ fn label(h: &mut Html, x: u64, y: u64, anchor: &str, text: &str) {
     h.element("text", &[("x", &x), ("y", &y), ("text-anchor", anchor)], text);
 }
 
-/// Hatching for what is not solid, so that it can be told apart without colour. The names are used in both pictures;
-/// the first definition in the document counts, and both are the same.
+/// Hatching for what is not solid, so that it can be told apart without colour. Defined once, in the first picture, for
+/// both.
 fn patterns(h: &mut Html) {
     h.open("defs", &[]);
     for (id, line) in [("hatch", "M0,6 L6,0"), ("dots", "M2,2 h1.5 v1.5 h-1.5 z")] {

@@ -2,7 +2,7 @@
 
 use super::{amounts, listed, title};
 use crate::report::model::{About, Name, Report};
-use crate::report::render::page::{Run, Runs, Section, id, left, lines, number, ours, prose};
+use crate::report::render::page::{Run, Runs, Section, id, key, left, lines, number, ours, prose};
 use crate::report::untrusted::Untrusted;
 use crate::report::words::{Moment, count};
 
@@ -109,12 +109,12 @@ pub(super) fn orphans(report: &Report) -> Section {
         let labelled = |label: &str, text: &Option<Untrusted>| {
             text.as_ref().map(|text| [ours(format!("{label} ")), id(text)])
         };
-        let key = o.key.clone().map(|key| [ours("key "), Run::Id(key)]);
+        let claim = o.key.clone().map(|key| [ours("key "), Run::Id(key)]);
         let parts = [
             labelled("provider's id", &o.provider_ref),
             labelled("reference", &o.reference),
             labelled("idempotency key", &o.idempotency_key),
-            key,
+            claim,
             Some([ours("orphan "), id(&o.id)]),
         ];
         let mut names = Runs::new();
@@ -167,8 +167,8 @@ pub(super) fn decisions(report: &Report) -> Section {
 
 fn name(name: &Name, provider_ref: Option<&Untrusted>) -> Runs {
     let reference = name.reference.as_ref().map_or_else(|| ours("not read"), id);
-    let key = Run::Id(name.shown.clone());
-    let mut runs = lines([reference, key]);
+    let mut runs = vec![reference, Run::Break];
+    runs.extend(key(name));
     if let Some(provider_ref) = provider_ref {
         runs.extend([Run::Break, ours("provider's id "), id(provider_ref)]);
     }

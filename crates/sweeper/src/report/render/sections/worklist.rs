@@ -3,7 +3,7 @@
 use super::{LIST_SHOWN_MAX, amounts, listed, more, title};
 use crate::report::model::{DeadlineClock, Item, Report};
 use crate::report::render::page::{
-    Body, Card, Ruled, Run, Runs, Section, id, left, lines, number, ours, prose,
+    Body, Card, Ruled, Run, Runs, Section, id, key, left, lines, number, ours, prose,
 };
 use crate::report::words::{count, span};
 
@@ -76,7 +76,7 @@ fn card(item: &Item) -> Card {
     if let Some(business_ref) = &about.business_ref {
         facts.push(("your reference", vec![id(business_ref)]));
     }
-    facts.push(("key", vec![Run::Id(item.name.shown.clone())]));
+    facts.push(("key", key(&item.name)));
     facts.push(("idempotency key", vec![id(&item.idempotency_key)]));
     let rulings = item.rulings.iter().map(|offer| Ruled {
         ruling: offer.ruling,

@@ -1,9 +1,12 @@
 //! Reading claims: by key, by reference, by the provider's id; their history; and what is due.
 
+use std::collections::HashSet;
+
 use sea_orm::Value;
 
 use crate::error::Error;
 use crate::key::{ClaimKey, Reference};
+use crate::receipt::cut;
 use crate::store::bind;
 use crate::store::row::{ClaimView, EventView, key_of, text};
 use crate::store::{ClaimStore, write::Db};
@@ -80,13 +83,31 @@ impl ClaimStore {
     }
 
     /// Keys of claims that are due: at most `share` of each pair of tenant and consumer, at most `most` in all, pair after pair in turn,
-    /// so that a flood of one pair does not starve the rest.
+    /// so that a flood of one pair does not starve the rest. Those `aside` are passed over, and take no place of their pair.
     ///
     /// # Errors
     /// As [`ClaimStore::find`].
-    pub async fn due(&self, share: u32, most: usize) -> Result<Vec<ClaimKey>, Error> {
+    pub async fn due(
+        &self,
+        share: u32,
+        most: usize,
+        aside: HashSet<ClaimKey>,
+    ) -> Result<Vec<ClaimKey>, Error> {
         let db = self.inner.db.clone();
-        self.inner.writer.run(async move { due(&db, share, most).await }).await
+        self.inner.writer.run(async move { due(&db, share, most, &aside).await }).await
+    }
+
+    /// Notes that a sweeper has finished a pass: for health checks and the report.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn heartbeat(&self, sweeper: &str, version: &str, passes: u64) -> Result<(), Error> {
+        let name = cut(sweeper.to_owned(), 128);
+        let passes = i64::try_from(passes).unwrap_or(i64::MAX);
+        let values = vec![name.into(), cut(version.to_owned(), 64).into(), passes.into()];
+        let statement = bind::statement(self.dialect(), self.dialect().sql().heartbeat, values);
+        let db = self.inner.db.clone();
+        self.inner.writer.run(async move { db.execute("heartbeat", statement).await }).await.map(|_| ())
     }
 
     /// The database's clock.
@@ -111,7 +132,7 @@ impl ClaimStore {
     }
 }
 
-async fn due(db: &Db, share: u32, most: usize) -> Result<Vec<ClaimKey>, Error> {
+async fn due(db: &Db, share: u32, most: usize, aside: &HashSet<ClaimKey>) -> Result<Vec<ClaimKey>, Error> {
     let (dialect, sql) = (db.pools.dialect, db.pools.dialect.sql());
     let mut pairs: Vec<Vec<ClaimKey>> = Vec::new();
     // The first pair may have the empty tenant; consumers are never empty, so ("", "") stands before every pair.
@@ -125,9 +146,12 @@ async fn due(db: &Db, share: u32, most: usize) -> Result<Vec<ClaimKey>, Error> {
         tenant = text(row, "tenant").map_err(unreadable)?;
         consumer = text(row, "consumer").map_err(unreadable)?;
         let mut of_pair: Vec<Value> = [&tenant, &consumer].map(|part| dialect.key_value(part)).into();
-        of_pair.push(i64::from(share).into());
+        let passed_over = aside.iter().filter(|k| k.tenant() == tenant && k.consumer() == consumer).count();
+        let limit = i64::from(share).saturating_add(i64::try_from(passed_over).unwrap_or(i64::MAX));
+        of_pair.push(limit.into());
         let rows = db.read("due", bind::statement(dialect, sql.due_of_pair, of_pair)).await?;
-        pairs.push(rows.iter().map(key_of).collect::<Result<_, _>>()?);
+        let keys = rows.iter().map(key_of).collect::<Result<Vec<_>, _>>()?;
+        pairs.push(keys.into_iter().filter(|k| !aside.contains(k)).take(share as usize).collect());
     }
     Ok(in_turn(pairs, most))
 }

@@ -151,7 +151,7 @@ impl ClaimStore {
 
     /// Lease and margin of a taking for calls of that length: the configured lease, or longer where a stored claim's frozen call
     /// timeout asks for it, so that a sidecar can take what another service made.
-    pub(crate) fn room(&self, call_timeout: Duration) -> Room {
+    pub fn room(&self, call_timeout: Duration) -> Room {
         let Inner { options, .. } = &*self.inner;
         let needed = call_timeout.saturating_add(options.margin.saturating_mul(2)).saturating_add(SEND_ROOM);
         Room { lease: options.lease.max(needed), margin: options.margin }

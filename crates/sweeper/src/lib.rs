@@ -1,5 +1,15 @@
-//! The sweeper of Earmark.
+//! The sweeper of Earmark: takes over claims that nobody settled, and reports what a person must decide.
+//!
+//! Embedded in a service with its own effects, or as the sidecar `earmark`.
 
 #[cfg(feature = "sidecar")]
 pub mod config;
+mod error;
 pub mod report;
+mod schedule;
+mod sweep;
+pub mod telemetry;
+
+pub use error::Error;
+pub use schedule::Schedule;
+pub use sweep::{Pass, Sweeper, SweeperOptions};

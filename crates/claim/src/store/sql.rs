@@ -44,6 +44,8 @@ pub(crate) struct Sql {
     pub(crate) next_pair: &'static str,
     /// Keys of due rows of one pair, most overdue first.
     pub(crate) due_of_pair: &'static str,
+    /// A sweeper's sign of life.
+    pub(crate) heartbeat: &'static str,
     /// The database's clock.
     pub(crate) now: &'static str,
     /// Rows of `earmark_meta`.

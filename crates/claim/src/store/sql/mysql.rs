@@ -5,7 +5,7 @@
 //! `UPDATE … SET` assigns from left to right and reads what it has just assigned: in `APPLY`, `last_end_at` reads the old
 //! `due_at` and so must stand before it.
 //!
-//! There is no `ON DUPLICATE KEY`, which answers a duplicate as if it were an insert, and no `INSERT IGNORE`, which cuts values: a
+//! For claims there is no `ON DUPLICATE KEY`, which answers a duplicate as if it were an insert, and no `INSERT IGNORE`, which cuts values: a
 //! duplicate is error 1062, and a row under the very key.
 
 use super::Sql;
@@ -139,6 +139,11 @@ WHERE tenant = ? AND consumer = ? AND due_at <= ", now!(), "
 ORDER BY due_at
 LIMIT ?"
 ),
+    heartbeat: concat!(
+        "INSERT INTO earmark_sweeper (name, version, passes, started_at, last_success_at)
+VALUES (?, ?, ?, ", now!(), ", ", now!(), ")
+ON DUPLICATE KEY UPDATE version = VALUES(version), passes = VALUES(passes), last_success_at = VALUES(last_success_at)"
+    ),
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

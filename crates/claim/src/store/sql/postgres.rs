@@ -137,6 +137,12 @@ WHERE tenant = $1 AND consumer = $2 AND due_at <= ", now!(), "
 ORDER BY due_at
 LIMIT $3"
 ),
+    heartbeat: concat!(
+        "INSERT INTO earmark_sweeper (name, version, passes, started_at, last_success_at)
+VALUES ($1, $2, $3::bigint, ", now!(), ", ", now!(), ")
+ON CONFLICT (name) DO UPDATE SET version = excluded.version, passes = excluded.passes,
+    last_success_at = excluded.last_success_at"
+    ),
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

@@ -11,7 +11,10 @@
 //! - A secret is never stored. It is named by the frozen request, read when it is sent, and sent to the origins that
 //!   it is configured for and to no other.
 
-#![allow(clippy::result_large_err, reason = "a failure is made once per call, beside a call over the network")]
+#![allow(
+    clippy::result_large_err,
+    reason = "a failure is made once per call, beside a call over the network"
+)]
 
 mod answers;
 mod call;
@@ -34,7 +37,7 @@ pub use answers::Answers;
 pub use call::HttpCall;
 pub use effect::HttpEffect;
 pub use faults::Faults;
-pub use form::{FORM, FROZEN_BYTES_MAX};
+pub use form::{FORM, FROZEN_BYTES_MAX, outline};
 pub use freeze::FrozenCall;
 pub(crate) use guard::origin;
 pub use look::{Look, Subject};

@@ -113,10 +113,7 @@ impl HttpEffect {
         let mut request = self.request(attempt, &call)?;
         let origin = guard::origin(request.url());
         self.credentials.admit(call.credential.as_deref(), &origin)?;
-        if let Some(name) = &call.credential {
-            let (header, secret) = self.credentials.header(name).await?;
-            request.headers_mut().insert(header, secret);
-        }
+        self.add_secret(&mut request, call.credential.as_deref()).await?;
         *request.timeout_mut() = Some(attempt.timeout);
 
         // Nothing that can wait may stand between these two.
@@ -127,6 +124,24 @@ impl HttpEffect {
             Ok(response) => table::classify(&answers, &Seen::read(response, ANSWER_BYTES_MAX).await),
             Err(error) => Err(table::of_error(error)),
         }
+    }
+
+    /// Adds the secret. It replaces nothing: a credential set up for the header that the key goes into would take the
+    /// key's place, and every repeat would be a new effect.
+    pub(super) async fn add_secret(
+        &self,
+        request: &mut Request,
+        credential: Option<&str>,
+    ) -> Result<(), Failure> {
+        let Some(name) = credential else { return Ok(()) };
+        let (header, secret) = self.credentials.header(name).await?;
+        if request.headers().contains_key(&header) {
+            return Err(Failure::not_sent(ErrorClass::OPERATOR).because(format!(
+                "the credential {name:?} is sent in the header {header}, which the request uses itself: change one"
+            )));
+        }
+        request.headers_mut().insert(header, secret);
+        Ok(())
     }
 
     /// The request but for its secret. All that can be wrong with a frozen call is found here, before anything leaves.

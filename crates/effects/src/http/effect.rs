@@ -83,10 +83,13 @@ impl HttpEffect {
         match call.check() {
             Err(of_call) => faults.extend_from_slice(of_call.list()),
             Ok(()) => {
-                let origin = url::Url::parse(&call.url).map(|url| guard::origin(&url)).unwrap_or_default();
-                faults.extend(
-                    self.credentials.admit(call.credential.as_deref(), &origin).err().map(|e| e.message),
-                );
+                let refused = |(credential, origin): (Option<String>, String)| {
+                    self.credentials
+                        .admit(credential.as_deref(), &origin)
+                        .err()
+                        .map(|failure| failure.message)
+                };
+                faults.extend(call.goes_to().into_iter().filter_map(refused));
             }
         }
         Faults::none_in(faults)
@@ -198,5 +201,75 @@ pub(super) fn unreadable(why: impl std::fmt::Display) -> Failure {
 impl std::fmt::Debug for HttpEffect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "HttpEffect({:?})", self.credentials)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used)]
+mod tests {
+    use earmark_claim::ProbeTerms;
+
+    use super::*;
+    use crate::http::{HttpProbe, On};
+
+    const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+
+    fn effect() -> HttpEffect {
+        // Whoever comes first installs it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let credentials = Credentials::new([], ["https://h"]).expect("origins");
+        HttpEffect::new(HttpOptions::new(), credentials).expect("a client")
+    }
+
+    fn declared() -> Declared {
+        Declared {
+            repeat: RepeatSafety::Keyed { window: Duration::from_secs(86_400) },
+            landing_horizon: None,
+            probe: Some(ProbeTerms { lag: Duration::ZERO, not_found_is_proof: false, looks_max: 3 }),
+            call_timeout: CALL_TIMEOUT,
+            attempts_max: 5,
+            age_max: Duration::from_secs(86_400),
+        }
+    }
+
+    #[test]
+    fn a_call_must_fit_what_is_declared_and_configured() {
+        let probe = || HttpProbe::get("https://h/{reference}").done_without_id(On::status(200));
+        let call = || HttpCall::post("https://h/").key_header("Idempotency-Key").probe(probe());
+        effect().check(&call(), &declared()).expect("fits");
+        let no_probe = Declared { probe: None, ..declared() };
+        let hasty = Declared { call_timeout: Duration::from_secs(10), ..declared() };
+        for (call, declared, part) in [
+            (HttpCall::post("https://h/").probe(probe()), declared(), "never sees the key"),
+            (HttpCall::post("https://h/").key_header("K"), declared(), "the call has none"),
+            (call(), no_probe, "its terms are not declared"),
+            (call(), hasty, "connect_timeout"),
+            (
+                HttpCall::post("https://i/").key_header("K").probe(probe()),
+                declared(),
+                "https://i, which is not allowed",
+            ),
+            (call().credential("x"), declared(), "[credentials.x]"),
+            (
+                call().probe(HttpProbe::get("https://j/").done_without_id(On::status(200))),
+                declared(),
+                "https://j, which is not allowed",
+            ),
+            (call().header("Cookie", "a"), declared(), "Cookie"),
+        ] {
+            let faults = effect().check(&call, &declared).expect_err("does not fit");
+            assert!(faults.to_string().contains(part), "{part} in {faults}");
+        }
+    }
+
+    #[test]
+    fn options_are_refused_whole() {
+        let bad = HttpOptions::new()
+            .connect_timeout(Duration::ZERO)
+            .look_timeout(Duration::ZERO)
+            .attempt_header(Some("a b"))
+            .user_agent("a\nb");
+        let faults = HttpEffect::new(bad, Credentials::default()).expect_err("refused");
+        assert_eq!(faults.list().len(), 4, "{faults}");
     }
 }

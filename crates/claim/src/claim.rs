@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use crate::failure::{ErrorClass, Failure};
-use crate::key::{ClaimKey, IdempotencyKey, Reference};
+use crate::key::{ClaimKey, Fingerprint, IdempotencyKey, Reference};
 use crate::state::Facts;
 
 /// A fresh random value written by every taking, never reused: the identity that a settle names and that a
@@ -45,10 +45,11 @@ pub enum InFlight {}
 #[must_use = "an unsettled claim becomes in doubt when its lease ends"]
 pub struct Claim<S> {
     pub(crate) key: ClaimKey,
-    pub(crate) facts: Facts,
+    pub(crate) facts: Box<Facts>,
     pub(crate) idempotency_key: IdempotencyKey,
     pub(crate) reference: Reference,
     pub(crate) kind: String,
+    pub(crate) fingerprint: Fingerprint,
     /// Send-until in this process: counted from before the taking's statement was handed over.
     pub(crate) send_until: Instant,
     pub(crate) state: PhantomData<fn() -> S>,

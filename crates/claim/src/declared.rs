@@ -47,6 +47,9 @@ pub struct ProbeTerms {
     pub looks_max: u32,
 }
 
+/// Counters are 32-bit columns; nobody attempts an effect a million times on purpose.
+const COUNT_MAX: u32 = 1_000_000;
+
 impl Declared {
     /// Everything that is wrong with it, each with its fix; empty when it can be used.
     pub fn faults(&self) -> Vec<String> {
@@ -58,6 +61,7 @@ impl Declared {
         };
         check(!self.call_timeout.is_zero(), "call_timeout is zero: every call needs a limit");
         check(self.attempts_max > 0, "attempts_max is zero: at least one attempt");
+        check(self.attempts_max <= COUNT_MAX, "attempts_max is greater than 1,000,000: a limit must limit");
         check(
             !self.age_max.is_zero(),
             "age_max is zero: how old may a claim grow before a person looks at it?",
@@ -76,6 +80,7 @@ impl Declared {
         }
         if let Some(probe) = self.probe {
             check(probe.looks_max > 0, "looks_max is zero: at least one look, or no probe");
+            check(probe.looks_max <= COUNT_MAX, "looks_max is greater than 1,000,000: a limit must limit");
         }
         faults
     }
@@ -90,11 +95,13 @@ impl Declared {
             (keyed @ Keyed { .. }, Natural) | (Natural, keyed @ Keyed { .. }) => keyed,
             (Natural, Natural) => Natural,
         };
-        // A probe that only one side knows cannot be relied on as proof, but it can still find what was done.
+        // A horizon that only one side declares still shortens the time to send in and delays a ruling, but no "not
+        // found" may clear a doubt with it. Likewise a probe that only one side knows: it finds, it proves nothing.
+        let same_horizon = self.landing_horizon.is_some() == other.landing_horizon.is_some();
         let probe = match (self.probe, other.probe) {
             (Some(a), Some(b)) => Some(ProbeTerms {
                 lag: a.lag.max(b.lag),
-                not_found_is_proof: a.not_found_is_proof && b.not_found_is_proof,
+                not_found_is_proof: a.not_found_is_proof && b.not_found_is_proof && same_horizon,
                 looks_max: a.looks_max.min(b.looks_max),
             }),
             (Some(one), None) | (None, Some(one)) => Some(ProbeTerms { not_found_is_proof: false, ..one }),
@@ -102,7 +109,7 @@ impl Declared {
         };
         Self {
             repeat,
-            landing_horizon: self.landing_horizon.zip(other.landing_horizon).map(|(a, b)| a.max(b)),
+            landing_horizon: self.landing_horizon.max(other.landing_horizon),
             probe,
             call_timeout: self.call_timeout.max(other.call_timeout),
             attempts_max: self.attempts_max.min(other.attempts_max),

@@ -40,7 +40,7 @@ pub struct Failure {
     /// The provider's id, where an answer without an outcome named one (202).
     pub provider_ref: Option<String>,
     /// The answer itself, kept as evidence.
-    pub answer: Option<Answer>,
+    pub answer: Option<Box<Answer>>,
 }
 
 /// Whether it may have happened.
@@ -106,7 +106,7 @@ impl Failure {
 
     /// The answer, kept as evidence.
     pub fn with_answer(mut self, answer: Answer) -> Self {
-        self.answer = Some(answer);
+        self.answer = Some(Box::new(answer));
         self
     }
 

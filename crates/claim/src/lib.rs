@@ -1,21 +1,45 @@
-//! Claims.
+//! Claims: at most one start of a side effect per message, and a durable record of what became of it.
+//!
+//! A service **claims** a message (a row, unique on tenant, consumer and message id) and commits; **calls** the downstream with an
+//! idempotency key that belongs to the claim; then **settles** the outcome. Between the commit and the settle the claim is in flight; when
+//! nobody settles it, it is in doubt, a state of its own.
+//!
+//! This crate holds the machine ([`state`]), the rules of the sweep ([`policy`]) and the only SQL. It knows no effect, no HTTP and no
+//! scheduler. Most services use `earmark-effects`, which puts the phases in order.
 
+mod acquire;
 mod claim;
 mod declared;
+mod error;
 pub mod failure;
 mod key;
+mod new_claim;
 pub mod policy;
+mod read;
 mod receipt;
+mod review;
+mod settle;
 pub mod state;
+mod store;
 mod time;
 
+pub use acquire::{Begun, Claimed, Joined, Started, Taken};
 pub use claim::{Claim, Held, InFlight, Permit, Token, TooLate};
 pub use declared::{Declared, ProbeTerms, RepeatSafety};
+pub use error::Error;
 pub use failure::{BeforeSend, ErrorClass, Failure, Verdict};
 pub use key::{
     BadReference, CONSUMER_BYTES_MAX, ClaimKey, Fingerprint, IdempotencyKey, KeyError, MESSAGE_ID_BYTES_MAX,
     MessageId, Namespace, Reference, TENANT_BYTES_MAX, VerbatimRule,
 };
+pub use new_claim::{Currency, KeyChoice, Money, NewClaim, REQUEST_BYTES_MAX, When};
+pub use read::Handle;
 pub use receipt::{ANSWER_BYTES_MAX, Answer, Receipt, Undecoded};
+pub use review::{About, Decision, Evidence, Recorded};
+pub use settle::{Backoff, Settled};
 pub use state::State;
+pub use store::{ClaimStore, ClaimView, Dialect, EventView, Retention, StoreOptions};
 pub use time::Timestamp;
+
+/// The caller's own transaction, as [`ClaimStore::claim_in`] takes it.
+pub use sea_orm::DatabaseTransaction;

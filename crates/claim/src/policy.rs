@@ -132,6 +132,14 @@ pub fn backoff(
     ceiling.mul_f64(dice.clamp(0.0, 1.0)).max(retry_after.unwrap_or(Duration::ZERO))
 }
 
+/// How long to wait between looks: as long again as the doubt has lasted, so that looks thin out like tries do, with full jitter above half of
+/// that.
+pub fn look_wait(f: &Facts, base: Duration, max: Duration, dice: f64) -> Duration {
+    let doubted = f.now.since(f.last_end_at.unwrap_or(f.created_at));
+    let ceiling = doubted.clamp(base.min(max), max);
+    ceiling.mul_f64(0.5 + dice.clamp(0.0, 1.0) / 2.0)
+}
+
 /// When to look again: after `wait`, but not past the moment from which a look could be proof, so that the first such
 /// look comes no later than needed.
 pub fn look_again(f: &Facts, wait: Duration) -> Duration {

@@ -34,7 +34,7 @@ impl Answer {
         let mut bytes = bytes.into();
         let (len, digest) = (bytes.len() as u64, Sha256::digest(&bytes).into());
         bytes.truncate(ANSWER_BYTES_MAX);
-        Self { bytes, content_type: cut(content_type.into(), 128), len, digest }
+        Self { bytes, content_type: clean(content_type.into(), 128), len, digest }
     }
 
     /// A serialised value, as `application/json`.
@@ -78,7 +78,7 @@ pub struct Receipt<R = serde_json::Value> {
 impl<R> Receipt<R> {
     /// Of an answer and the provider's id.
     pub fn new(answer: Option<Answer>, provider_ref: Option<String>) -> Self {
-        Self { answer, provider_ref: provider_ref.map(|id| cut(id, 255)), type_: PhantomData }
+        Self { answer, provider_ref: provider_ref.map(provider_id), type_: PhantomData }
     }
 
     /// The same receipt, to be read as another type.
@@ -134,6 +134,21 @@ pub enum Undecoded {
     Shape(#[source] serde_json::Error),
 }
 
+/// A provider's id as it is kept: what no column can carry is replaced, so that a hostile id never costs an outcome.
+pub(crate) fn provider_id(id: String) -> String {
+    clean(id, 255)
+}
+
+/// Text from outside as it is kept: control characters (PostgreSQL takes no NUL) become U+FFFD, and it is cut to `max` bytes.
+pub(crate) fn clean(s: String, max: usize) -> String {
+    let s = if s.chars().any(char::is_control) {
+        s.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    } else {
+        s
+    };
+    cut(s, max)
+}
+
 /// At most `max` bytes of `s`, cut between characters.
 pub(crate) fn cut(mut s: String, max: usize) -> String {
     if s.len() > max {
@@ -164,7 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn cutting_never_splits_a_character() {
+    fn text_from_outside_is_kept_whatever_it_holds() {
         assert_eq!(cut("a\u{1F600}".into(), 3), "a");
+        assert_eq!(provider_id("ch\0_1".into()), "ch\u{FFFD}_1");
+        assert_eq!(Receipt::<u32>::new(None, Some("x".repeat(999))).provider_ref.unwrap().len(), 255);
     }
 }

@@ -8,7 +8,7 @@ mod facts;
 mod moves;
 mod next;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fmt;
 use std::str::FromStr;

@@ -49,7 +49,7 @@ impl Timestamp {
 }
 
 /// A duration as the store keeps it: whole microseconds, cut at `i64::MAX`.
-pub fn micros(d: Duration) -> i64 {
+pub(crate) fn micros(d: Duration) -> i64 {
     i64::try_from(d.as_micros()).unwrap_or(i64::MAX)
 }
 

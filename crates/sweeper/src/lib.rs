@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The sweeper of Earmark.
+
+pub mod report;

@@ -1,1 +1,2 @@
+//! The sidecar.
 fn main() {}

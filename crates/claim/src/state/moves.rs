@@ -56,7 +56,7 @@ pub struct Changes {
     pub error_class: Option<ErrorClass>,
     /// The provider's id on file.
     pub provider_ref: Option<String>,
-    /// The landing horizon.
+    /// The landing horizon that a person stated, kept on the row from then on; `None`: unchanged.
     pub landing_horizon: Option<Duration>,
 }
 

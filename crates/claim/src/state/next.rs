@@ -113,7 +113,7 @@ fn settle(f: &Facts, outcome: &Outcome, again_in: Duration) -> Move {
     match outcome {
         Outcome::Done { provider_ref } => {
             let provider_ref = match ids(f, provider_ref.iter()) {
-                Ids::Conflict => return contradict(f),
+                Ids::Conflict(id) => return contradict(f, Changes { provider_ref: id, ..spent }),
                 Ids::File(id) => id,
             };
             go_with(
@@ -150,7 +150,7 @@ fn settle(f: &Facts, outcome: &Outcome, again_in: Duration) -> Move {
         }
         Outcome::Unknown { provider_ref, class } => {
             let provider_ref = match ids(f, provider_ref.iter()) {
-                Ids::Conflict => return contradict(f),
+                Ids::Conflict(id) => return contradict(f, Changes { provider_ref: id, ..spent }),
                 Ids::File(id) => id,
             };
             if !in_flight {
@@ -173,8 +173,12 @@ fn late(f: &Facts, outcome: &Outcome) -> Move {
         }
         Outcome::Unknown { provider_ref: None, .. } => kept(f, Verb::LateAnswer, false, keep(f)),
         Outcome::Unknown { provider_ref: id @ Some(_), .. } => match ids(f, id.iter()) {
-            Ids::Conflict => contradict(f),
-            Ids::File(provider_ref) => kept(f, Verb::LateAnswer, true, Changes { provider_ref, ..keep(f) }),
+            Ids::Conflict(provider_ref) => contradict(f, Changes { provider_ref, ..cut_short(f) }),
+            Ids::File(provider_ref) => {
+                // Another "cannot tell" is no new fact; an id not yet on file is one.
+                let new_fact = provider_ref != f.provider_ref;
+                kept(f, Verb::LateAnswer, new_fact, Changes { provider_ref, ..keep(f) })
+            }
         },
         Outcome::Refused { .. } | Outcome::NotSent { .. } => kept(f, Verb::LateAnswer, true, keep(f)),
     }
@@ -255,7 +259,7 @@ fn look(f: &Facts, fence: u64, begun_at: Timestamp, finding: &Finding, again_in:
     let could_be_proof = newest && f.proof_from().is_some_and(|from| begun_at > from);
     match finding {
         Finding::Done { ids: found } => match ids(f, found.iter()) {
-            Ids::Conflict => contradict(f),
+            Ids::Conflict(provider_ref) => contradict(f, Changes { provider_ref, ..keep(f) }),
             Ids::File(provider_ref) => go_with(
                 f,
                 Verb::FoundDone,
@@ -263,14 +267,15 @@ fn look(f: &Facts, fence: u64, begun_at: Timestamp, finding: &Finding, again_in:
                 closed(ClosedBy::Probe, Changes { provider_ref, ..keep(f) }),
             ),
         },
-        Finding::Refused { covers_all: true } => {
+        // A look for an earlier fence speaks for the attempts of its time, not for the newest.
+        Finding::Refused { covers_all: true } if newest => {
             go_with(f, Verb::FoundRefused, Abandoned, closed(ClosedBy::Refused, keep(f)))
         }
         Finding::NotDone if could_be_proof => {
             let set = Changes { doubt: false, due: Due::In(Duration::ZERO), ..keep(f) };
             go_with(f, Verb::FoundNotDone, Retryable, set)
         }
-        Finding::NotDone | Finding::CannotTell | Finding::Refused { covers_all: false } => {
+        Finding::NotDone | Finding::CannotTell | Finding::Refused { .. } => {
             let looks = if could_be_proof { f.looks.saturating_add(1) } else { f.looks };
             let new_fact = *finding != Finding::CannotTell;
             kept(f, Verb::Look, new_fact, Changes { looks, due: Due::In(again_in), ..keep(f) })
@@ -296,34 +301,44 @@ fn evidence(f: &Facts, finding: &Finding, known: bool) -> Move {
 
 fn evidence_done(f: &Facts, found: &[String]) -> Move {
     let provider_ref = match ids(f, found.iter()) {
-        Ids::Conflict => return contradict(f),
+        Ids::Conflict(provider_ref) => return contradict(f, Changes { provider_ref, ..cut_short(f) }),
         Ids::File(id) => id,
     };
-    let set = Changes { provider_ref, ..keep(f) };
+    let set = Changes { provider_ref, ..cut_short(f) };
     match f.state {
-        Abandoned => contradict(f),
+        Abandoned => contradict(f, set),
         Confirmed => kept(f, Verb::Evidence, true, set),
         Escalated if f.contradicted => kept(f, Verb::Evidence, true, set),
-        InFlight => {
-            let set = Changes { last_end: LastEnd::LeaseEnd, ..set };
-            go_with(f, Verb::EvidenceDone, Confirmed, closed(ClosedBy::Evidence, set))
-        }
-        Held | Retryable | InDoubt | Escalated => {
+        Held | InFlight | Retryable | InDoubt | Escalated => {
             go_with(f, Verb::EvidenceDone, Confirmed, closed(ClosedBy::Evidence, set))
         }
     }
 }
 
-/// Conflicting evidence: to a person, from every state.
-fn contradict(f: &Facts) -> Move {
-    let last_end = if f.state == InFlight { LastEnd::LeaseEnd } else { LastEnd::Keep };
-    let set = Changes { contradicted: true, doubt: true, due: Due::Never, last_end, ..keep(f) };
-    go_with(f, Verb::Contradict, Escalated, set)
+/// The columns when something else than its settle or its lease ends an attempt: its holder may still be calling, so
+/// the attempt ends with the lease, and it has spent the granted repeat. Elsewhere no attempt ends.
+fn cut_short(f: &Facts) -> Changes {
+    if f.state != InFlight {
+        return keep(f);
+    }
+    let repeats_granted = f.repeats_granted.saturating_sub(1);
+    Changes { last_end: LastEnd::LeaseEnd, repeats_granted, ..keep(f) }
+}
+
+/// Conflicting evidence: to a person, from every state. The first id known stays on file, so that a later one is
+/// still seen to differ.
+fn contradict(f: &Facts, set: Changes) -> Move {
+    go_with(
+        f,
+        Verb::Contradict,
+        Escalated,
+        Changes { contradicted: true, doubt: true, due: Due::Never, ..set },
+    )
 }
 
 enum Ids {
-    /// Two different provider ids, which only a natural effect may have.
-    Conflict,
+    /// Two different provider ids, which only a natural effect may have; the first one known.
+    Conflict(Option<String>),
     /// The id to keep on file: the first one known.
     File(Option<String>),
 }
@@ -334,7 +349,7 @@ fn ids<'a>(f: &Facts, found: impl Iterator<Item = &'a String>) -> Ids {
         match &file {
             None => file = Some(id.clone()),
             Some(on_file) if on_file != id && f.declared.repeat != RepeatSafety::Natural => {
-                return Ids::Conflict;
+                return Ids::Conflict(file);
             }
             Some(_) => {}
         }
@@ -397,7 +412,8 @@ fn rule(
         return Err(Refused::NothingLeft { why: "send-by has passed" });
     }
     // One attempt that may have left. A second ruling renews the permission, it does not add one.
-    let set = Changes { repeats_granted: 1, due: Due::In(Duration::ZERO), error_class: None, ..ruled };
+    let wait = f.not_before.map_or(Duration::ZERO, |from| from.since(f.now));
+    let set = Changes { repeats_granted: 1, due: Due::In(wait), error_class: None, ..ruled };
     Ok(go_with(f, Verb::RuleRepeat, Retryable, set))
 }
 
@@ -423,7 +439,7 @@ fn keep(f: &Facts) -> Changes {
         closed: Closed::Keep,
         error_class: f.error_class.clone(),
         provider_ref: f.provider_ref.clone(),
-        landing_horizon: f.declared.landing_horizon,
+        landing_horizon: None,
     }
 }
 

@@ -46,9 +46,11 @@ impl HttpEffect {
     pub async fn look_with_note(&self, about: &Subject<'_>, frozen: &[u8]) -> Look {
         match self.ask(about, frozen).await {
             Ok(look) => look,
-            Err(failure) => {
-                Look { finding: Finding::CannotTell, note: failure.message, answer: failure.answer }
-            }
+            Err(failure) => Look {
+                finding: Finding::CannotTell,
+                note: failure.message,
+                answer: failure.answer.map(|answer| *answer),
+            },
         }
     }
 

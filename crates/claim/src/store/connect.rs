@@ -1,0 +1,208 @@
+//! The store's own connections: built from a URL, or from the host pool's options, so that TLS, search path,
+//! credentials and hooks are inherited. Must run on the writer's runtime, to which the connections then belong.
+
+use sea_orm::DatabaseConnection;
+
+use super::dialect::Dialect;
+use super::options::StoreOptions;
+use crate::error::Error;
+
+/// Where the store's connections come from.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// A URL: `postgres://`, `mysql://`, `sqlite://`.
+    Url(String),
+    /// A host's pool, whose options are copied.
+    Host(DatabaseConnection),
+}
+
+/// Two pools of the store's own.
+pub(crate) struct Pools {
+    pub(crate) dialect: Dialect,
+    pub(crate) write: DatabaseConnection,
+    pub(crate) read: DatabaseConnection,
+}
+
+pub(crate) async fn open(source: Source, options: &StoreOptions) -> Result<Pools, Error> {
+    match source {
+        Source::Url(url) => from_url(&url, options).await,
+        Source::Host(host) => from_host(&host, options).await,
+    }
+}
+
+#[cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(unused_variables))]
+async fn from_url(url: &str, options: &StoreOptions) -> Result<Pools, Error> {
+    let scheme = url.split(':').next().unwrap_or_default();
+    match scheme {
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => {
+            let connect = url.parse::<sqlx::postgres::PgConnectOptions>().map_err(|e| bad_url(&e))?;
+            postgres::open(connect, sqlx::pool::PoolOptions::new(), options).await
+        }
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => {
+            let connect = url.parse::<sqlx::mysql::MySqlConnectOptions>().map_err(|e| bad_url(&e))?;
+            mysql::open(connect, sqlx::pool::PoolOptions::new(), options).await
+        }
+        #[cfg(feature = "sqlite")]
+        "sqlite" => {
+            let connect = url.parse::<sqlx::sqlite::SqliteConnectOptions>().map_err(|e| bad_url(&e))?;
+            sqlite::open(connect, sqlx::pool::PoolOptions::new(), options).await
+        }
+        other => Err(Error::Config(vec![format!(
+            "the database URL begins with {other:?}: use postgres://, mysql:// or sqlite://, and enable the crate's \
+             feature of that name"
+        )])),
+    }
+}
+
+#[cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(unused_variables))]
+async fn from_host(host: &DatabaseConnection, options: &StoreOptions) -> Result<Pools, Error> {
+    match &host.inner {
+        #[cfg(feature = "postgres")]
+        sea_orm::DatabaseConnectionType::SqlxPostgresPoolConnection(_) => {
+            let pool = host.get_postgres_connection_pool();
+            postgres::open((*pool.connect_options()).clone(), pool.options().clone(), options).await
+        }
+        #[cfg(feature = "mysql")]
+        sea_orm::DatabaseConnectionType::SqlxMySqlPoolConnection(_) => {
+            let pool = host.get_mysql_connection_pool();
+            mysql::open((*pool.connect_options()).clone(), pool.options().clone(), options).await
+        }
+        #[cfg(feature = "sqlite")]
+        sea_orm::DatabaseConnectionType::SqlxSqlitePoolConnection(_) => {
+            let pool = host.get_sqlite_connection_pool();
+            sqlite::open((*pool.connect_options()).clone(), pool.options().clone(), options).await
+        }
+        _ => Err(Error::Config(vec![
+            "the connection is a mock, a proxy or disconnected, or its database's feature is off: claims need a real \
+             PostgreSQL, MySQL/MariaDB or SQLite pool"
+                .to_owned(),
+        ])),
+    }
+}
+
+/// Without the URL, which may hold a password.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+fn bad_url(error: &sqlx::Error) -> Error {
+    Error::Config(vec![format!("the database URL cannot be read: {error}")])
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+fn unreachable(error: sqlx::Error) -> Error {
+    Error::Connect(sea_orm::DbErr::Conn(sea_orm::RuntimeErr::SqlxError(std::sync::Arc::new(error))))
+}
+
+/// What all pools of ours share. `test_before_acquire` is off: the ping costs a fifth of the throughput of one task, and a dead
+/// connection shows as an unclear commit, which is read back anyway.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+macro_rules! pool {
+    ($pool:expr, $connections:expr, $options:expr) => {
+        $pool
+            .min_connections(0)
+            .max_connections($connections)
+            .acquire_timeout($options.acquire_timeout)
+            .test_before_acquire(false)
+    };
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use sea_orm::SqlxPostgresConnector;
+    use sqlx::ConnectOptions;
+    use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+    use super::{Dialect, Error, Pools, StoreOptions, unreachable};
+
+    pub(super) async fn open(
+        connect: PgConnectOptions,
+        pool: PgPoolOptions,
+        options: &StoreOptions,
+    ) -> Result<Pools, Error> {
+        let connect = connect.disable_statement_logging();
+        let open = async |connections| {
+            pool!(pool.clone(), connections, options).connect_with(connect.clone()).await.map_err(unreachable)
+        };
+        Ok(Pools {
+            dialect: Dialect::Postgres,
+            write: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
+            read: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.read_connections).await?),
+        })
+    }
+}
+
+#[cfg(feature = "mysql")]
+mod mysql {
+    use sea_orm::SqlxMySqlConnector;
+    use sqlx::ConnectOptions;
+    use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+
+    use super::{Dialect, Error, Pools, StoreOptions, unreachable};
+
+    pub(super) async fn open(
+        connect: MySqlConnectOptions,
+        pool: MySqlPoolOptions,
+        options: &StoreOptions,
+    ) -> Result<Pools, Error> {
+        let connect = connect.disable_statement_logging();
+        let open = async |connections| {
+            pool!(pool.clone(), connections, options).connect_with(connect.clone()).await.map_err(unreachable)
+        };
+        Ok(Pools {
+            dialect: Dialect::MySql,
+            write: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
+            read: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.read_connections).await?),
+        })
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use std::time::Duration;
+
+    use sea_orm::SqlxSqliteConnector;
+    use sqlx::ConnectOptions;
+    use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+
+    use super::{Dialect, Error, Pools, StoreOptions, unreachable};
+
+    /// How long SQLite waits for another writer before it says "busy". Its own unit of patience, beneath our retries.
+    const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// One connection writes, others read beside it: that needs WAL. FULL: with NORMAL, WAL may lose acknowledged commits at a
+    /// power cut.
+    pub(super) async fn open(
+        connect: SqliteConnectOptions,
+        pool: SqlitePoolOptions,
+        options: &StoreOptions,
+    ) -> Result<Pools, Error> {
+        let name = connect.get_filename().to_string_lossy().into_owned();
+        if name.is_empty()
+            || name.contains(":memory:")
+            || name.contains("mode=memory")
+            || name.starts_with("file:sqlx-in-memory")
+        {
+            return Err(Error::Config(vec![
+                "an in-memory SQLite database is seen by one connection only and lost with it: name a file \
+                 (sqlite://earmark.sqlite)"
+                    .to_owned(),
+            ]));
+        }
+        let connect = connect
+            .disable_statement_logging()
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT);
+        let write =
+            pool!(pool.clone(), 1, options).connect_with(connect.clone()).await.map_err(unreachable)?;
+        let read = pool!(pool, options.read_connections, options)
+            .connect_with(connect.read_only(true))
+            .await
+            .map_err(unreachable)?;
+        Ok(Pools {
+            dialect: Dialect::Sqlite,
+            write: SqlxSqliteConnector::from_sqlx_sqlite_pool(write),
+            read: SqlxSqliteConnector::from_sqlx_sqlite_pool(read),
+        })
+    }
+}

@@ -1,0 +1,195 @@
+//! The small questions that differ between databases. The only file, beside `connect.rs`, that matches on the database.
+
+use sea_orm::{DbErr, IsolationLevel, SqliteTransactionMode};
+use sea_orm::{TransactionOptions, Value};
+
+use super::sql::{self, Sql};
+
+/// Our own closed enum: `sea_orm::DbBackend` is non-exhaustive and cannot be matched without a `_`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// PostgreSQL.
+    Postgres,
+    /// MySQL and MariaDB.
+    MySql,
+    /// SQLite.
+    Sqlite,
+}
+
+/// What a failed statement leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Rolled back by the server because of others: again, soon.
+    Contention,
+    /// Never handed over, or definitely not done, for want of something that may come back.
+    Unavailable,
+    /// Definitely not done, and it never will be.
+    Rejected,
+    /// Handed over, and nobody said what became of it.
+    Unclear,
+}
+
+impl Dialect {
+    pub(crate) const fn backend(self) -> sea_orm::DbBackend {
+        match self {
+            Self::Postgres => sea_orm::DbBackend::Postgres,
+            Self::MySql => sea_orm::DbBackend::MySql,
+            Self::Sqlite => sea_orm::DbBackend::Sqlite,
+        }
+    }
+
+    pub(crate) const fn sql(self) -> &'static Sql {
+        match self {
+            Self::Postgres => &sql::postgres::SQL,
+            Self::MySql => &sql::mysql::SQL,
+            Self::Sqlite => &sql::sqlite::SQL,
+        }
+    }
+
+    /// How a writing transaction of ours begins. READ COMMITTED whatever the server's default: a duplicate must be seen,
+    /// not raise a serialization error. SQLite takes the write lock first: a read that becomes a write fails at once.
+    pub(crate) fn writing(self) -> TransactionOptions {
+        let (isolation_level, sqlite_transaction_mode) = match self {
+            Self::Postgres | Self::MySql => (Some(IsolationLevel::ReadCommitted), None),
+            Self::Sqlite => (None, Some(SqliteTransactionMode::Immediate)),
+        };
+        TransactionOptions { isolation_level, access_mode: None, sqlite_transaction_mode }
+    }
+
+    /// Whether one autocommit statement is a safe claim or settle. Not on SQLite: an autocommit `INSERT … RETURNING` commits
+    /// when the statement is reset, and that error is dropped.
+    pub(crate) const fn autocommit_is_safe(self) -> bool {
+        match self {
+            Self::Postgres | Self::MySql => true,
+            Self::Sqlite => false,
+        }
+    }
+
+    /// Whether an insert can answer with the row it wrote. MariaDB could, MySQL cannot.
+    pub(crate) const fn insert_returns(self) -> bool {
+        match self {
+            Self::Postgres | Self::Sqlite => true,
+            Self::MySql => false,
+        }
+    }
+
+    /// A value of a key column: bytes on MySQL (`VARBINARY`), so that no collation and no padding rule applies.
+    pub(crate) fn key_value(self, text: &str) -> Value {
+        match self {
+            Self::Postgres | Self::Sqlite => Value::from(text.to_owned()),
+            Self::MySql => Value::from(text.as_bytes().to_vec()),
+        }
+    }
+
+    /// The same, where the column may be null.
+    pub(crate) fn key_value_opt(self, text: Option<&str>) -> Value {
+        match (self, text) {
+            (_, Some(text)) => self.key_value(text),
+            (Self::Postgres | Self::Sqlite, None) => Value::from(None::<String>),
+            (Self::MySql, None) => Value::from(None::<Vec<u8>>),
+        }
+    }
+
+    /// What a failed statement left behind, by the server's numeric code.
+    pub(crate) fn fault(self, error: &DbErr) -> Fault {
+        match sqlx_error(error) {
+            Some(sqlx::Error::Database(_)) => match self.code(error) {
+                Some(code) => self.fault_of_code(&code),
+                None => Fault::Unclear,
+            },
+            // No connection could be had: the statement was never handed over.
+            Some(sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Configuration(_)) => {
+                Fault::Unavailable
+            }
+            // The row is there and cannot be read: a decoding error is not a lost commit, but it proves nothing either.
+            Some(_) => Fault::Unclear,
+            None => match error {
+                DbErr::ConnectionAcquire(_) => Fault::Unavailable,
+                // Our own signs that a row went, or that an event's number was taken, between two statements.
+                DbErr::RecordNotFound(_) | DbErr::RecordNotInserted => Fault::Contention,
+                DbErr::Type(_) | DbErr::Json(_) | DbErr::TryIntoErr { .. } => Fault::Rejected,
+                _ => Fault::Unclear,
+            },
+        }
+    }
+
+    /// The server's code: SQLSTATE on PostgreSQL, the error number on MySQL, the extended result code on SQLite.
+    pub(crate) fn code(self, error: &DbErr) -> Option<String> {
+        let Some(sqlx::Error::Database(database)) = sqlx_error(error) else { return None };
+        match self {
+            #[cfg(feature = "mysql")]
+            Self::MySql => {
+                database.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>().map(|e| e.number().to_string())
+            }
+            _ => database.code().map(|c| c.into_owned()),
+        }
+    }
+
+    fn fault_of_code(self, code: &str) -> Fault {
+        match self {
+            Self::Postgres => match code {
+                // serialization_failure, deadlock_detected, lock_not_available, query_canceled (a statement timeout)
+                "40001" | "40P01" | "55P03" | "57014" => Fault::Contention,
+                // The connection is going away: whether a commit went through is not said.
+                c if c.starts_with("08") || c.starts_with("57P") || c.starts_with("XX") => Fault::Unclear,
+                // insufficient_resources (disk full, too many connections), read_only_sql_transaction
+                c if c.starts_with("53") => Fault::Unavailable,
+                "25006" | "25P02" => Fault::Unavailable,
+                _ => Fault::Rejected,
+            },
+            Self::MySql => match code {
+                // deadlock, lock wait timeout, statement timeouts (MySQL, MariaDB)
+                "1213" | "1205" | "3024" | "1969" => Fault::Contention,
+                // server shutdown, connection killed, aborted
+                "1053" | "1927" | "1317" | "1152" | "1184" => Fault::Unclear,
+                // too many connections, disk full, table full, read only
+                "1040" | "1203" | "1021" | "1114" | "1290" | "1792" | "1836" => Fault::Unavailable,
+                _ => Fault::Rejected,
+            },
+            Self::Sqlite => match code.parse::<u32>().map(|c| c & 0xff) {
+                Ok(5 | 6) => Fault::Contention,        // BUSY, LOCKED
+                Ok(8 | 13 | 14) => Fault::Unavailable, // READONLY, FULL, CANTOPEN
+                Ok(10) => Fault::Unclear,              // IOERR
+                _ => Fault::Rejected,
+            },
+        }
+    }
+
+    /// Whether this is a violation of a unique constraint; of which one, only a row under the key can tell.
+    pub(crate) fn is_unique_violation(self, error: &DbErr) -> bool {
+        matches!(
+            (self, self.code(error).as_deref()),
+            (Self::Postgres, Some("23505"))
+                | (Self::MySql, Some("1062"))
+                | (Self::Sqlite, Some("2067" | "1555"))
+        )
+    }
+
+    /// Whether the server has ended the caller's transaction, which must be begun again as a whole.
+    pub(crate) fn is_whole_transaction_retry(self, error: &DbErr) -> bool {
+        matches!(
+            (self, self.code(error).as_deref()),
+            (Self::Postgres, Some("40001" | "40P01")) | (Self::MySql, Some("1213"))
+        )
+    }
+
+    /// SQLite: the transaction read first and then wanted to write, or could not get the write lock.
+    pub(crate) fn is_not_immediate(self, error: &DbErr) -> bool {
+        self == Self::Sqlite
+            && self
+                .code(error)
+                .is_some_and(|c| matches!(c.parse::<u32>(), Ok(c) if c & 0xff == 5 || c & 0xff == 6))
+    }
+}
+
+/// The driver's error inside: the same failure shows up under several variants of `DbErr`.
+pub(crate) fn sqlx_error(error: &DbErr) -> Option<&sqlx::Error> {
+    match error {
+        // Without a database, sea-orm has no driver whose error there could be.
+        #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+        DbErr::Exec(sea_orm::RuntimeErr::SqlxError(e))
+        | DbErr::Query(sea_orm::RuntimeErr::SqlxError(e))
+        | DbErr::Conn(sea_orm::RuntimeErr::SqlxError(e)) => Some(e.as_ref()),
+        _ => None,
+    }
+}

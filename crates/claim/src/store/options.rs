@@ -1,0 +1,86 @@
+//! How a store is opened.
+
+use std::time::Duration;
+
+use crate::key::Namespace;
+
+/// How a store is opened. The lease has no default: it decides how long a call may take and how soon a crash is noticed.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// For how long a holder is believed. Must be longer than the call timeout of every effect plus the margin.
+    pub lease: Duration,
+    /// Kept free before the end of a key window, for clocks and wires. Default 1 s: a DNS look-up and a TLS handshake on a bad
+    /// day.
+    pub margin: Duration,
+    /// For how long after its creation a held claim is left to its maker before the sweep starts it. Default: the lease.
+    pub held_grace: Option<Duration>,
+    /// Connections on which the store writes. Default 2 (SQLite: always 1). Two in flight keep two cores busy; more only add
+    /// contention.
+    pub write_connections: u32,
+    /// Connections on which the store reads, and reads back what became of a lost commit. Default 2.
+    pub read_connections: u32,
+    /// How long to wait for a connection. Default 10 s.
+    pub acquire_timeout: Duration,
+    /// How often a statement that the server rolled back because of others is tried again. Default 20, with
+    /// jittered waits of up to 250 ms: some seconds of a hot key.
+    pub contention_retries: u32,
+    /// Opens a database whose commits may be lost at a power cut. Stands on every report.
+    pub allow_non_durable: bool,
+    /// Must equal the namespace that the first migration wrote, if given.
+    pub namespace: Option<Namespace>,
+}
+
+impl StoreOptions {
+    /// Options with a lease; see [`StoreOptions::lease`].
+    pub fn new(lease: Duration) -> Self {
+        Self {
+            lease,
+            margin: Duration::from_secs(1),
+            held_grace: None,
+            write_connections: 2,
+            read_connections: 2,
+            acquire_timeout: Duration::from_secs(10),
+            contention_retries: 20,
+            allow_non_durable: false,
+            namespace: None,
+        }
+    }
+
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut check = |ok: bool, fault: &str| {
+            if !ok {
+                faults.push(fault.to_owned());
+            }
+        };
+        check(!self.lease.is_zero(), "lease is zero: a claim would be swept while its call is under way");
+        check(self.lease > self.margin, "lease is not longer than margin");
+        check(self.lease <= LEASE_MAX, "lease is longer than 24 h: a crash would go unnoticed for a day");
+        check(self.write_connections > 0, "write_connections is zero");
+        check(self.read_connections > 0, "read_connections is zero");
+        check(!self.acquire_timeout.is_zero(), "acquire_timeout is zero");
+        faults
+    }
+}
+
+/// A lease longer than a day hides crashes from the people who would look at them.
+const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// How long finished claims must be kept so that no late redelivery or replay finds the key free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention(Duration);
+
+impl Retention {
+    /// The floor for a broker: every delivery may hold the message for `lock`, up to `max_deliveries` times; an undelivered
+    /// message lives for `ttl`; and a person may replay a dead-lettered one up to `operator_slack` later.
+    ///
+    /// `lock * max_deliveries + ttl + operator_slack`, cut at the longest representable duration.
+    pub fn for_broker(lock: Duration, max_deliveries: u32, ttl: Duration, operator_slack: Duration) -> Self {
+        Self(lock.saturating_mul(max_deliveries).saturating_add(ttl).saturating_add(operator_slack))
+    }
+
+    /// The shortest time to keep a finished claim.
+    pub const fn floor(self) -> Duration {
+        self.0
+    }
+}

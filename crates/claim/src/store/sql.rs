@@ -1,0 +1,51 @@
+//! Every statement of the store, as text, under the same names for each database. Reviewed as text; no identifier
+//! comes from a string. The order of the bound values is that of [`super::bind`].
+//!
+//! Each statement on the hot path (`CLAIM`, `APPLY`, `ROW`, `LOCK`, `EXTEND`, `EVENT`) names the whole key, so that a
+//! distributed database can route it.
+
+pub(crate) mod mysql;
+pub(crate) mod postgres;
+pub(crate) mod sqlite;
+
+/// The statements of one database.
+pub(crate) struct Sql {
+    /// Inserts one claim, held or in flight. Inserts nothing where the key exists (PostgreSQL, SQLite) or fails with 1062 (MySQL).
+    pub(crate) claim: &'static str,
+    /// The one conditional update: every move of every claim.
+    pub(crate) apply: &'static str,
+    /// Appends an event, numbered under the row's lock.
+    pub(crate) event: &'static str,
+    /// Copies the receipt on file into the history.
+    pub(crate) keep_receipt: &'static str,
+    /// Reads a row by its key, with the database's clock.
+    pub(crate) row: &'static str,
+    /// Reads and locks a row by its key, waiting for its lock.
+    pub(crate) lock: &'static str,
+    /// Reads and locks a row by its key unless somebody holds its lock.
+    pub(crate) lock_or_skip: &'static str,
+    /// Reads a row by its key inside a caller's transaction, seeing what has been committed since it began.
+    pub(crate) row_in_caller: &'static str,
+    /// Reads the frozen request.
+    pub(crate) request: &'static str,
+    /// Moves the lease's end of the present holder.
+    pub(crate) extend: &'static str,
+    /// Rows by reference.
+    pub(crate) by_reference: &'static str,
+    /// Rows by the provider's id.
+    pub(crate) by_provider_ref: &'static str,
+    /// The history of a claim.
+    pub(crate) history: &'static str,
+    /// Whether the same fact is on file already.
+    pub(crate) fact_known: &'static str,
+    /// Keeps evidence of no known claim, once.
+    pub(crate) orphan: &'static str,
+    /// The next pair of tenant and consumer with an open row.
+    pub(crate) next_pair: &'static str,
+    /// Keys of due rows of one pair, most overdue first.
+    pub(crate) due_of_pair: &'static str,
+    /// The database's clock.
+    pub(crate) now: &'static str,
+    /// Rows of `earmark_meta`.
+    pub(crate) meta: &'static str,
+}

@@ -1,0 +1,144 @@
+//! MySQL 8.0.16 and later, MariaDB 10.6 and later.
+//!
+//! The clock is `UTC_TIMESTAMP(6)`: independent of the session's time zone, and fixed for the length of a statement.
+//!
+//! `UPDATE … SET` assigns from left to right and reads what it has just assigned: in `APPLY`, `last_end_at` reads the old
+//! `due_at` and so must stand before it.
+//!
+//! There is no `ON DUPLICATE KEY`, which answers a duplicate as if it were an insert, and no `INSERT IGNORE`, which cuts values: a
+//! duplicate is error 1062, and a row under the very key.
+
+use super::Sql;
+
+macro_rules! now {
+    () => {
+        "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
+    };
+}
+
+macro_rules! row {
+    () => {
+        concat!(
+            "SELECT tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
+    state, doubt, contradicted, fence, token, revision, due_at, not_before, send_by, created_at, window_from, last_end_at,
+    attempts, repeats_granted, ruled_at, looks, closed_at, closed_by, error_class, provider_ref,
+    fingerprint, idempotency_key, reference, request_type, credential,
+    repeat_safety, key_window, landing_horizon, probe_lag, probe_proof, looks_max, call_timeout, attempts_max, age_max,
+    receipt, receipt_type, receipt_len, receipt_digest, traceparent, supersedes, purged_at,
+    ",
+            now!(),
+            " AS now_at
+FROM earmark_claim"
+        )
+    };
+}
+
+macro_rules! key {
+    () => {
+        "tenant = ? AND consumer = ? AND message_id = ?"
+    };
+}
+
+pub(crate) const SQL: Sql = Sql {
+    claim: concat!(
+"INSERT INTO earmark_claim (
+    tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
+    state, fence, token, attempts, not_before, send_by, due_at, window_from, created_at,
+    fingerprint, idempotency_key, reference, request, request_type, credential,
+    repeat_safety, key_window, landing_horizon, probe_lag, probe_proof, looks_max, call_timeout, attempts_max, age_max,
+    traceparent, supersedes, doubt, contradicted, revision, repeats_granted, looks)
+VALUES (
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    ?, ?, ?, ?,
+    COALESCE(?, ", now!(), " + ?),
+    COALESCE(?, ", now!(), " + ?),
+    GREATEST(COALESCE(?, ", now!(), " + ?, 0), ", now!(), ") + ?,
+    CASE WHEN ? THEN ", now!(), " END,
+    ", now!(), ",
+    ?, ?, ?, ?, ?, ?,
+    ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    ?, ?, FALSE, FALSE, 1, 0, 0)"
+),
+    apply: concat!(
+"UPDATE earmark_claim SET
+    state = ?, doubt = ?, contradicted = ?, fence = ?, token = ?, revision = revision + ?,
+    last_end_at = CASE ? WHEN 1 THEN ", now!(), " WHEN 2 THEN due_at ELSE last_end_at END,
+    window_from = CASE ? WHEN 1 THEN NULL WHEN 2 THEN COALESCE(window_from, ", now!(), ") ELSE window_from END,
+    due_at = CASE ? WHEN 1 THEN NULL WHEN 2 THEN ", now!(), " + ? ELSE due_at END,
+    attempts = ?, repeats_granted = ?, looks = ?,
+    ruled_at = CASE WHEN ? THEN ", now!(), " ELSE ruled_at END,
+    closed_at = CASE ? WHEN 1 THEN NULL WHEN 2 THEN ", now!(), " ELSE closed_at END,
+    closed_by = CASE ? WHEN 0 THEN closed_by ELSE ? END,
+    error_class = ?, provider_ref = ?, landing_horizon = COALESCE(?, landing_horizon),
+    receipt = CASE WHEN ? THEN ? ELSE receipt END,
+    receipt_type = CASE WHEN ? THEN ? ELSE receipt_type END,
+    receipt_len = CASE WHEN ? THEN ? ELSE receipt_len END,
+    receipt_digest = CASE WHEN ? THEN ? ELSE receipt_digest END
+WHERE tenant = ? AND consumer = ? AND message_id = ?
+    AND state = ? AND fence = ? AND token = ?
+    AND revision = COALESCE(?, revision)
+    AND (? OR due_at <= ", now!(), ")
+    AND ", now!(), " < ?"
+),
+    event: concat!(
+"INSERT INTO earmark_event (
+    fence, name, actor, from_state, to_state, provider_ref, detail, bytes, bytes_type,
+    tenant, consumer, message_id, seq, at, revision)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    c.tenant, c.consumer, c.message_id,
+    (SELECT COALESCE(MAX(e.seq), 0) + 1 FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id),
+    ", now!(), ", c.revision
+FROM earmark_claim c
+WHERE c.tenant = ? AND c.consumer = ? AND c.message_id = ?"
+),
+    keep_receipt: concat!(
+"INSERT INTO earmark_event (
+    name, from_state, to_state, tenant, consumer, message_id, seq, at, fence, revision, provider_ref, detail, bytes, bytes_type)
+SELECT ?, c.state, c.state, c.tenant, c.consumer, c.message_id,
+    (SELECT COALESCE(MAX(e.seq), 0) + 1 FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id),
+    ", now!(), ", c.fence, c.revision, c.provider_ref, ?, c.receipt, c.receipt_type
+FROM earmark_claim c
+WHERE c.tenant = ? AND c.consumer = ? AND c.message_id = ?"
+),
+    row: concat!(row!(), " WHERE ", key!()),
+    lock: concat!(row!(), " WHERE ", key!(), " FOR UPDATE"),
+    lock_or_skip: concat!(row!(), " WHERE ", key!(), " FOR UPDATE SKIP LOCKED"),
+    row_in_caller: concat!(row!(), " WHERE ", key!(), " LOCK IN SHARE MODE"),
+    request: concat!("SELECT request FROM earmark_claim WHERE ", key!()),
+    extend: concat!(
+"UPDATE earmark_claim SET due_at = GREATEST(due_at, ", now!(), " + ?)
+WHERE tenant = ? AND consumer = ? AND message_id = ?
+    AND state = 'in_flight' AND fence = ? AND token = ?"
+),
+    by_reference: concat!(row!(), " WHERE reference = ? ORDER BY tenant, consumer, message_id"),
+    by_provider_ref: concat!(row!(), " WHERE provider_ref = ? ORDER BY tenant, consumer, message_id"),
+    history: "SELECT seq, at, fence, revision, name, actor, from_state, to_state, provider_ref, detail, bytes, bytes_type
+FROM earmark_event
+WHERE tenant = ? AND consumer = ? AND message_id = ?
+ORDER BY seq",
+    fact_known: "SELECT 1 AS known FROM earmark_event
+WHERE tenant = ? AND consumer = ? AND message_id = ? AND actor = ? AND detail = ?
+LIMIT 1",
+    orphan: concat!(
+"INSERT INTO earmark_orphan (
+    id, source, tenant, consumer, message_id, reference, idempotency_key, finding, detail, bytes, bytes_type, provider_ref, at)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ", now!(), " FROM DUAL
+WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
+    WHERE o.source = ? AND o.detail = ? AND o.message_id <=> ?
+        AND o.reference <=> ? AND o.idempotency_key <=> ? AND o.provider_ref <=> ?)"
+),
+    next_pair: "SELECT tenant, consumer FROM earmark_claim
+WHERE due_at IS NOT NULL AND (tenant > ? OR (tenant = ? AND consumer > ?))
+ORDER BY tenant, consumer
+LIMIT 1",
+    due_of_pair: concat!(
+"SELECT tenant, consumer, message_id FROM earmark_claim
+WHERE tenant = ? AND consumer = ? AND due_at <= ", now!(), "
+ORDER BY due_at
+LIMIT ?"
+),
+    now: concat!("SELECT ", now!(), " AS now_at"),
+    meta: "SELECT name, value FROM earmark_meta",
+};

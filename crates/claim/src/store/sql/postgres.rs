@@ -1,0 +1,142 @@
+//! PostgreSQL.
+//!
+//! The clock is `statement_timestamp()`: never `now()`, which is the start of the transaction, nor a volatile clock, which cannot use
+//! an index.
+
+use super::Sql;
+
+macro_rules! now {
+    () => {
+        "(extract(epoch from statement_timestamp()) * 1000000)::bigint"
+    };
+}
+
+macro_rules! row {
+    () => {
+        concat!(
+            "SELECT tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
+    state, doubt, contradicted, fence, token, revision, due_at, not_before, send_by, created_at, window_from, last_end_at,
+    attempts, repeats_granted, ruled_at, looks, closed_at, closed_by, error_class, provider_ref,
+    fingerprint, idempotency_key, reference, request_type, credential,
+    repeat_safety, key_window, landing_horizon, probe_lag, probe_proof, looks_max, call_timeout, attempts_max, age_max,
+    receipt, receipt_type, receipt_len, receipt_digest, traceparent, supersedes, purged_at,
+    ",
+            now!(),
+            " AS now_at
+FROM earmark_claim"
+        )
+    };
+}
+
+macro_rules! key {
+    () => {
+        "tenant = $1 AND consumer = $2 AND message_id = $3"
+    };
+}
+
+pub(crate) const SQL: Sql = Sql {
+    claim: concat!(
+"INSERT INTO earmark_claim (
+    tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
+    state, fence, token, attempts, not_before, send_by, due_at, window_from, created_at,
+    fingerprint, idempotency_key, reference, request, request_type, credential,
+    repeat_safety, key_window, landing_horizon, probe_lag, probe_proof, looks_max, call_timeout, attempts_max, age_max,
+    traceparent, supersedes, doubt, contradicted, revision, repeats_granted, looks)
+VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+    $11, $12, $13, $14,
+    COALESCE($15::bigint, ", now!(), " + $16::bigint),
+    COALESCE($17::bigint, ", now!(), " + $18::bigint),
+    GREATEST(COALESCE($19::bigint, ", now!(), " + $20::bigint, 0), ", now!(), ") + $21::bigint,
+    CASE WHEN $22 THEN ", now!(), " END,
+    ", now!(), ",
+    $23, $24, $25, $26, $27, $28,
+    $29, $30, $31, $32, $33, $34, $35, $36, $37,
+    $38, $39, false, false, 1, 0, 0)
+ON CONFLICT (tenant, consumer, message_id) DO NOTHING
+RETURNING created_at"
+),
+    apply: concat!(
+"UPDATE earmark_claim SET
+    state = $1, doubt = $2, contradicted = $3, fence = $4, token = $5, revision = revision + $6,
+    last_end_at = CASE $7 WHEN 1 THEN ", now!(), " WHEN 2 THEN due_at ELSE last_end_at END,
+    window_from = CASE $8 WHEN 1 THEN NULL WHEN 2 THEN COALESCE(window_from, ", now!(), ") ELSE window_from END,
+    due_at = CASE $9 WHEN 1 THEN NULL WHEN 2 THEN ", now!(), " + $10::bigint ELSE due_at END,
+    attempts = $11, repeats_granted = $12, looks = $13,
+    ruled_at = CASE WHEN $14 THEN ", now!(), " ELSE ruled_at END,
+    closed_at = CASE $15 WHEN 1 THEN NULL WHEN 2 THEN ", now!(), " ELSE closed_at END,
+    closed_by = CASE $16 WHEN 0 THEN closed_by ELSE $17 END,
+    error_class = $18, provider_ref = $19, landing_horizon = COALESCE($20::bigint, landing_horizon),
+    receipt = CASE WHEN $21 THEN $22 ELSE receipt END,
+    receipt_type = CASE WHEN $23 THEN $24 ELSE receipt_type END,
+    receipt_len = CASE WHEN $25 THEN $26::bigint ELSE receipt_len END,
+    receipt_digest = CASE WHEN $27 THEN $28 ELSE receipt_digest END
+WHERE tenant = $29 AND consumer = $30 AND message_id = $31
+    AND state = $32 AND fence = $33 AND token = $34
+    AND revision = COALESCE($35::bigint, revision)
+    AND ($36 OR due_at <= ", now!(), ")
+    AND ", now!(), " < $37::bigint"
+),
+    event: concat!(
+"INSERT INTO earmark_event (
+    fence, name, actor, from_state, to_state, provider_ref, detail, bytes, bytes_type,
+    tenant, consumer, message_id, seq, at, revision)
+SELECT $1::bigint, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::bytea, $9::text,
+    c.tenant, c.consumer, c.message_id,
+    (SELECT COALESCE(MAX(e.seq), 0) + 1 FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id),
+    ", now!(), ", c.revision
+FROM earmark_claim c
+WHERE c.tenant = $10 AND c.consumer = $11 AND c.message_id = $12
+ON CONFLICT (tenant, consumer, message_id, seq) DO NOTHING"
+),
+    keep_receipt: concat!(
+"INSERT INTO earmark_event (
+    name, from_state, to_state, tenant, consumer, message_id, seq, at, fence, revision, provider_ref, detail, bytes, bytes_type)
+SELECT $1, c.state, c.state, c.tenant, c.consumer, c.message_id,
+    (SELECT COALESCE(MAX(e.seq), 0) + 1 FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id),
+    ", now!(), ", c.fence, c.revision, c.provider_ref, $2, c.receipt, c.receipt_type
+FROM earmark_claim c
+WHERE c.tenant = $3 AND c.consumer = $4 AND c.message_id = $5"
+),
+    row: concat!(row!(), " WHERE ", key!()),
+    lock: concat!(row!(), " WHERE ", key!(), " FOR UPDATE"),
+    lock_or_skip: concat!(row!(), " WHERE ", key!(), " FOR UPDATE SKIP LOCKED"),
+    row_in_caller: concat!(row!(), " WHERE ", key!(), ""),
+    request: concat!("SELECT request FROM earmark_claim WHERE ", key!()),
+    extend: concat!(
+"UPDATE earmark_claim SET due_at = GREATEST(due_at, ", now!(), " + $1::bigint)
+WHERE tenant = $2 AND consumer = $3 AND message_id = $4
+    AND state = 'in_flight' AND fence = $5 AND token = $6"
+),
+    by_reference: concat!(row!(), " WHERE reference = $1 ORDER BY tenant, consumer, message_id"),
+    by_provider_ref: concat!(row!(), " WHERE provider_ref = $1 ORDER BY tenant, consumer, message_id"),
+    history: "SELECT seq, at, fence, revision, name, actor, from_state, to_state, provider_ref, detail, bytes, bytes_type
+FROM earmark_event
+WHERE tenant = $1 AND consumer = $2 AND message_id = $3
+ORDER BY seq",
+    fact_known: "SELECT 1 AS known FROM earmark_event
+WHERE tenant = $1 AND consumer = $2 AND message_id = $3 AND actor = $4 AND detail = $5
+LIMIT 1",
+    orphan: concat!(
+"INSERT INTO earmark_orphan (
+    id, source, tenant, consumer, message_id, reference, idempotency_key, finding, detail, bytes, bytes_type, provider_ref, at)
+SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, $9::text, $10::bytea, $11::text, $12::text, ", now!(), "
+WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
+    WHERE o.source = $13::text AND o.detail = $14::text AND o.message_id IS NOT DISTINCT FROM $15::text
+        AND o.reference IS NOT DISTINCT FROM $16::text AND o.idempotency_key IS NOT DISTINCT FROM $17::text AND o.provider_ref IS NOT DISTINCT FROM $18::text)"
+),
+    next_pair: "SELECT tenant, consumer FROM earmark_claim
+WHERE due_at IS NOT NULL AND (tenant > $1 OR (tenant = $2 AND consumer > $3))
+ORDER BY tenant, consumer
+LIMIT 1",
+    due_of_pair: concat!(
+"SELECT tenant, consumer, message_id FROM earmark_claim
+WHERE tenant = $1 AND consumer = $2 AND due_at <= ", now!(), "
+ORDER BY due_at
+LIMIT $3"
+),
+    now: concat!("SELECT ", now!(), " AS now_at"),
+    meta: "SELECT name, value FROM earmark_meta",
+};

@@ -1,0 +1,500 @@
+//! The writes: one insert, one conditional update, and how a lost acknowledgement is settled.
+//!
+//! Everything here runs on the writer's runtime, in a task that no caller can cut.
+
+use std::time::Duration;
+
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, QueryResult, Statement, TransactionTrait};
+
+use super::bind::{self, Apply, Insert, Note};
+use super::connect::Pools;
+use super::dialect::{Dialect, Fault};
+use super::row::ClaimView;
+use crate::claim::Token;
+use crate::declared::Declared;
+use crate::error::Error;
+use crate::key::ClaimKey;
+use crate::receipt::Answer;
+use crate::state::{Event, Move, Refused, State, Verb, next};
+use crate::time::Timestamp;
+
+/// Longest wait between two tries of a statement that the server rolled back because of others.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+/// How often a statement is tried again, or read back, after its connection was lost. Beyond that the database is down.
+const LOST_RETRIES: u32 = 5;
+
+/// The store's two pools and its patience.
+pub(crate) struct Db {
+    pub(crate) pools: Pools,
+    pub(crate) contention_retries: u32,
+}
+
+/// What became of an insert.
+pub(crate) enum Inserted {
+    /// It is committed, and it is ours. The clock of its statement, where the database returns it.
+    New(Option<Timestamp>),
+    /// Somebody's claim is there.
+    Exists(Box<ClaimView>),
+}
+
+/// What is asked of a claim: an event to judge, and what to keep beside the move.
+pub(crate) struct Ask {
+    pub(crate) key: ClaimKey,
+    pub(crate) event: Event,
+    /// What is registered now; the move is judged on the stricter of this and what is frozen.
+    pub(crate) registered: Option<Declared>,
+    /// The fresh token of a taking; minted once, so that a lost acknowledgement is recognised.
+    pub(crate) token: Token,
+    pub(crate) note: Note,
+    /// The answer to keep as the receipt if the move confirms.
+    pub(crate) receipt: Option<Answer>,
+    /// Give up at once where somebody holds the row's lock.
+    pub(crate) skip_locked: bool,
+}
+
+/// The answer to an [`Ask`].
+pub(crate) enum Judged {
+    /// Written and committed.
+    Made {
+        /// The row before.
+        before: Box<ClaimView>,
+        /// What was written.
+        made: Box<Move>,
+    },
+    /// Nothing was written.
+    Refused(Refused),
+    /// There is no such claim; or, with `skip_locked`, somebody holds its lock.
+    Missing,
+}
+
+/// Where a write failed: before its commit it is rolled back with its connection; at its commit nobody knows.
+enum Failed {
+    Before(DbErr),
+    AtCommit(DbErr),
+    /// A row that cannot be read, or an error that is final.
+    Final(Error),
+}
+
+impl Db {
+    // ---- claim -------------------------------------------------------------------------------------------
+
+    /// Inserts a claim. The token in it settles a lost acknowledgement: the row that bears it is ours.
+    pub(crate) async fn insert(&self, insert: &Insert) -> Result<Inserted, Error> {
+        const WHAT: &str = "claim";
+        let mut tries = Tries::new(self.contention_retries);
+        loop {
+            let failed = match self.insert_once(insert).await {
+                Ok(Some(now)) => return Ok(Inserted::New(now)),
+                Ok(None) => None,
+                Err(Failed::Final(error)) => return Err(error),
+                Err(Failed::Before(e) | Failed::AtCommit(e)) => Some(e),
+            };
+            let duplicate = failed.as_ref().is_none_or(|e| self.pools.dialect.is_unique_violation(e));
+            let fault = failed.as_ref().map(|e| self.pools.dialect.fault(e));
+            if duplicate || fault == Some(Fault::Unclear) {
+                // On another connection, so that what is found is committed.
+                match self.row_patiently(WHAT, &insert.key).await? {
+                    Some(view) if view.facts.token == insert.token => return Ok(Inserted::New(None)),
+                    Some(view) => return Ok(Inserted::Exists(Box::new(view))),
+                    // No claim under this key: another constraint was violated, and that is not ours to swallow.
+                    None => match failed {
+                        Some(source) if duplicate => return Err(Error::Rejected { what: WHAT, source }),
+                        // "Nothing there" means "not yet": the same insert with the same token, until somebody answers.
+                        failed => {
+                            tries
+                                .again(WHAT, failed.unwrap_or_else(gone), fault.unwrap_or(Fault::Contention))
+                                .await?;
+                            continue;
+                        }
+                    },
+                }
+            }
+            tries.again(WHAT, failed.unwrap_or_else(gone), fault.unwrap_or(Fault::Contention)).await?;
+        }
+    }
+
+    /// `Some(clock)` when the row was written, `None` when the key exists.
+    async fn insert_once(&self, insert: &Insert) -> Result<Option<Option<Timestamp>>, Failed> {
+        let dialect = self.pools.dialect;
+        let statement = bind::claim(dialect, insert);
+        if dialect.insert_returns() {
+            let rows = if dialect.autocommit_is_safe() {
+                // Read to its end: a driver that stops at the first row may never see that the commit failed.
+                self.pools.write.query_all_raw(statement).await.map_err(Failed::AtCommit)?
+            } else {
+                let tx = self.begin().await.map_err(Failed::Before)?;
+                let rows = tx.query_all_raw(statement).await.map_err(Failed::Before)?;
+                tx.commit().await.map_err(Failed::AtCommit)?;
+                rows
+            };
+            return match rows.first() {
+                None => Ok(None),
+                Some(row) => {
+                    let created: i64 = row.try_get_by_index(0).map_err(Failed::AtCommit)?;
+                    Ok(Some(Some(Timestamp::from_micros(created))))
+                }
+            };
+        }
+        self.pools.write.execute_raw(statement).await.map_err(Failed::AtCommit)?;
+        Ok(Some(None))
+    }
+
+    // ---- moves -------------------------------------------------------------------------------------------
+
+    /// Judges an event under the row's lock and writes the move and its history in one transaction.
+    pub(crate) async fn judge(&self, what: &'static str, ask: &Ask) -> Result<Judged, Error> {
+        let mut tries = Tries::new(self.contention_retries);
+        loop {
+            let mut asked = None;
+            match self.judge_once(ask, &mut asked).await {
+                Ok(judged) => return Ok(judged),
+                Err(Failed::Final(error)) => return Err(error),
+                Err(Failed::Before(e)) => {
+                    let fault = self.pools.dialect.fault(&e);
+                    tries.again(what, e, fault).await?;
+                }
+                Err(Failed::AtCommit(e)) => {
+                    let fault = self.pools.dialect.fault(&e);
+                    if fault == Fault::Unclear
+                        && let Some((before, made)) = asked
+                        && self.is_written(what, ask, &before, &made).await?
+                    {
+                        return Ok(Judged::Made { before, made });
+                    }
+                    tries.again(what, e, fault).await?;
+                }
+            }
+        }
+    }
+
+    /// Whether a move whose commit nobody acknowledged is there: a taking by its token, any other move by what it left.
+    async fn is_written(
+        &self,
+        what: &'static str,
+        ask: &Ask,
+        before: &ClaimView,
+        made: &Move,
+    ) -> Result<bool, Error> {
+        let Some(view) = self.row_patiently(what, &ask.key).await? else { return Ok(false) };
+        let (was, is) = (&before.facts, &view.facts);
+        Ok(if made.set.taking {
+            is.token == ask.token
+        } else {
+            is.state == made.to
+                && is.fence == was.fence
+                && is.token == was.token
+                && is.revision == was.revision + u64::from(made.new_fact)
+        })
+    }
+
+    async fn judge_once(
+        &self,
+        ask: &Ask,
+        asked: &mut Option<(Box<ClaimView>, Box<Move>)>,
+    ) -> Result<Judged, Failed> {
+        let (dialect, sql) = (self.pools.dialect, self.pools.dialect.sql());
+        let lock = if ask.skip_locked { sql.lock_or_skip } else { sql.lock };
+        let tx = self.begin().await.map_err(Failed::Before)?;
+        let rows = tx.query_all_raw(bind::by_key(dialect, lock, &ask.key)).await.map_err(Failed::Before)?;
+        let Some(row) = rows.first() else {
+            tx.rollback().await.map_err(Failed::Before)?;
+            return Ok(Judged::Missing);
+        };
+        let before = Box::new(ClaimView::read(row).map_err(Failed::Final)?);
+        let mut facts = before.facts.clone();
+        if let Some(registered) = &ask.registered {
+            facts.declared = facts.declared.stricter(registered);
+        }
+        let event = self.with_known(&tx, ask).await.map_err(Failed::Before)?;
+        let made = match next(&facts, &event) {
+            Ok(made) => Box::new(made),
+            Err(why) => {
+                tx.rollback().await.map_err(Failed::Before)?;
+                return Ok(Judged::Refused(why));
+            }
+        };
+        if made.verb == Verb::Contradict && before.answer.is_some() {
+            tx.execute_raw(bind::keep_receipt(dialect, &ask.key)).await.map_err(Failed::Before)?;
+        }
+        let confirms = made.moves() && made.to == State::Confirmed;
+        let apply = Apply {
+            key: &ask.key,
+            facts: &facts,
+            made: &made,
+            token: ask.token,
+            receipt: ask.receipt.as_ref().filter(|_| confirms),
+            same_revision: true,
+        };
+        let updated = tx.execute_raw(bind::apply(dialect, &apply)).await.map_err(Failed::Before)?;
+        if updated.rows_affected() != 1 {
+            // Time passed since the row was read: its lease was over then and is not now, or nothing is left to send in.
+            tx.rollback().await.map_err(Failed::Before)?;
+            let why = Refused::NothingLeft { why: "it was over when the statement ran" };
+            return Ok(Judged::Refused(why));
+        }
+        let fence = facts.fence + u64::from(made.set.taking);
+        let event = bind::event(dialect, &ask.key, made.verb, fence, (made.from, made.to), &ask.note);
+        match tx.execute_raw(event).await {
+            Ok(appended) if appended.rows_affected() == 1 => {}
+            Ok(_) => return Err(Failed::Before(outnumbered())),
+            Err(e) if dialect.is_unique_violation(&e) => return Err(Failed::Before(outnumbered())),
+            Err(e) => return Err(Failed::Before(e)),
+        }
+        *asked = Some((before.clone(), made.clone()));
+        tx.commit().await.map_err(Failed::AtCommit)?;
+        Ok(Judged::Made { before, made })
+    }
+
+    /// A fact that is on file already is no new fact: the same source said the same before.
+    async fn with_known(&self, tx: &DatabaseTransaction, ask: &Ask) -> Result<Event, DbErr> {
+        let mut event = ask.event.clone();
+        if let (Event::Evidence { known, .. }, Some(actor)) = (&mut event, &ask.note.actor) {
+            let dialect = self.pools.dialect;
+            let mut values = bind::key_values(dialect, &ask.key);
+            values.extend([actor.clone().into(), ask.note.detail.clone().into()]);
+            let rows = tx.query_all_raw(bind::statement(dialect, dialect.sql().fact_known, values)).await?;
+            *known = !rows.is_empty();
+        }
+        Ok(event)
+    }
+
+    /// The ordinary settle: one conditional update, no event. `false`: the row is not as the holder left it, or
+    /// nobody knows; then the event is judged on the row as it is.
+    pub(crate) async fn confirm(&self, apply: &Apply<'_>) -> Result<bool, Error> {
+        const WHAT: &str = "settle";
+        let mut tries = Tries::new(self.contention_retries);
+        loop {
+            let (e, fault) = match self.confirm_once(apply).await {
+                Ok(written) => return Ok(written),
+                Err(Failed::Final(error)) => return Err(error),
+                Err(Failed::Before(e) | Failed::AtCommit(e)) => {
+                    let fault = self.pools.dialect.fault(&e);
+                    (e, fault)
+                }
+            };
+            if fault == Fault::Unclear
+                && let Some(view) = self.row_patiently(WHAT, apply.key).await?
+                && view.facts.state == apply.made.to
+                && view.facts.token == apply.facts.token
+            {
+                return Ok(true);
+            }
+            tries.again(WHAT, e, fault).await?;
+        }
+    }
+
+    async fn confirm_once(&self, apply: &Apply<'_>) -> Result<bool, Failed> {
+        let dialect = self.pools.dialect;
+        let statement = bind::apply(dialect, apply);
+        let done = if dialect.autocommit_is_safe() {
+            self.pools.write.execute_raw(statement).await.map_err(Failed::AtCommit)?
+        } else {
+            let tx = self.begin().await.map_err(Failed::Before)?;
+            let done = tx.execute_raw(statement).await.map_err(Failed::Before)?;
+            tx.commit().await.map_err(Failed::AtCommit)?;
+            done
+        };
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// Keeps an event where nothing moves, unless the very same is on file: a mismatch.
+    pub(crate) async fn append_once(
+        &self,
+        what: &'static str,
+        key: &ClaimKey,
+        verb: Verb,
+        note: &Note,
+    ) -> Result<(), Error> {
+        let mut tries = Tries::new(self.contention_retries);
+        loop {
+            match self.append_once_inner(key, verb, note).await {
+                Ok(()) => return Ok(()),
+                Err(Failed::Final(error)) => return Err(error),
+                Err(Failed::Before(e) | Failed::AtCommit(e)) => {
+                    let fault = self.pools.dialect.fault(&e);
+                    tries.again(what, e, fault).await?;
+                }
+            }
+        }
+    }
+
+    async fn append_once_inner(&self, key: &ClaimKey, verb: Verb, note: &Note) -> Result<(), Failed> {
+        let tx = self.begin().await.map_err(Failed::Before)?;
+        append_once_in(&tx, self.pools.dialect, key, verb, note).await.map_err(Failed::Before)?;
+        tx.commit().await.map_err(Failed::AtCommit)
+    }
+
+    /// Any other single write: retried while the server rolls it back, never where nobody knows.
+    pub(crate) async fn execute(&self, what: &'static str, statement: Statement) -> Result<u64, Error> {
+        let mut tries = Tries::new(self.contention_retries);
+        loop {
+            let done = async {
+                let tx = self.begin().await?;
+                let done = tx.execute_raw(statement.clone()).await?;
+                tx.commit().await?;
+                Ok::<_, DbErr>(done.rows_affected())
+            };
+            match done.await {
+                Ok(rows) => return Ok(rows),
+                Err(e) => {
+                    let fault = self.pools.dialect.fault(&e);
+                    tries.again(what, e, fault).await?;
+                }
+            }
+        }
+    }
+
+    async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
+        self.pools.write.begin_with_options(self.pools.dialect.writing()).await
+    }
+
+    /// The frozen request; `None` when it was purged.
+    pub(crate) async fn request(&self, key: &ClaimKey) -> Result<Option<Vec<u8>>, Error> {
+        let dialect = self.pools.dialect;
+        let rows = self.read("request", bind::by_key(dialect, dialect.sql().request, key)).await?;
+        match rows.first() {
+            Some(row) => row
+                .try_get_by_index::<Option<Vec<u8>>>(0)
+                .map_err(|e| Error::Malformed { key: key.to_string(), what: e.to_string() }),
+            None => Ok(None),
+        }
+    }
+
+    /// Any read, tried again while connections are lost.
+    pub(crate) async fn read(
+        &self,
+        what: &'static str,
+        statement: Statement,
+    ) -> Result<Vec<QueryResult>, Error> {
+        let mut tries = Tries::new(self.contention_retries);
+        loop {
+            match self.pools.read.query_all_raw(statement.clone()).await {
+                Ok(rows) => return Ok(rows),
+                Err(e) => {
+                    let fault = self.pools.dialect.fault(&e);
+                    tries.again(what, e, fault).await?;
+                }
+            }
+        }
+    }
+
+    // ---- reading back ------------------------------------------------------------------------------------
+
+    /// The row under a key, on a connection that wrote nothing.
+    async fn row(&self, key: &ClaimKey) -> Result<Option<ClaimView>, Failed> {
+        let dialect = self.pools.dialect;
+        let statement = bind::by_key(dialect, dialect.sql().row, key);
+        let rows = self.pools.read.query_all_raw(statement).await.map_err(Failed::Before)?;
+        rows.first().map(ClaimView::read).transpose().map_err(Failed::Final)
+    }
+
+    /// The same, tried again while connections are lost. An error only when the database stays away.
+    pub(crate) async fn row_patiently(
+        &self,
+        what: &'static str,
+        key: &ClaimKey,
+    ) -> Result<Option<ClaimView>, Error> {
+        let mut tries = Tries::new(self.contention_retries);
+        loop {
+            match self.row(key).await {
+                Ok(view) => return Ok(view),
+                Err(Failed::Final(error)) => return Err(error),
+                Err(Failed::Before(e) | Failed::AtCommit(e)) => {
+                    let fault = self.pools.dialect.fault(&e);
+                    tries.again(what, e, fault).await.map_err(|error| match error {
+                        // What was being read back is still not known.
+                        Error::Unavailable { what, source } | Error::Contention { what, source } => {
+                            Error::Unclear { what, source }
+                        }
+                        other => other,
+                    })?;
+                }
+            }
+        }
+    }
+}
+
+/// Keeps an event where nothing moves, unless the very same is on file, in any transaction, and without the row's lock: a mismatch
+/// found inside a caller's transaction must neither wait for the claim's holder nor hold it up.
+pub(crate) async fn append_once_in(
+    tx: &DatabaseTransaction,
+    dialect: Dialect,
+    key: &ClaimKey,
+    verb: Verb,
+    note: &Note,
+) -> Result<(), DbErr> {
+    let sql = dialect.sql();
+    let mut known = bind::key_values(dialect, key);
+    known.extend([note.actor.clone().unwrap_or_default().into(), note.detail.clone().into()]);
+    let mut numbered = 0;
+    while tx.query_all_raw(bind::statement(dialect, sql.fact_known, known.clone())).await?.is_empty() {
+        let rows = tx.query_all_raw(bind::by_key(dialect, sql.row, key)).await?;
+        // The claim's own transaction is not committed yet, or it is gone: there is nothing to keep the event beside.
+        let Some(row) = rows.first() else { return Ok(()) };
+        let facts = ClaimView::read(row).map_err(|e| DbErr::Custom(e.to_string()))?.facts;
+        let event = bind::event(dialect, key, verb, facts.fence, (facts.state, facts.state), note);
+        match tx.execute_raw(event).await {
+            Ok(appended) if appended.rows_affected() == 1 => return Ok(()),
+            Ok(_) => {}
+            Err(e) if dialect.is_unique_violation(&e) => {}
+            Err(e) => return Err(e),
+        }
+        numbered += 1;
+        if numbered > NUMBERING_RETRIES {
+            return Err(outnumbered());
+        }
+    }
+    Ok(())
+}
+
+/// How often an event is numbered anew because another one took its number.
+const NUMBERING_RETRIES: u32 = 20;
+
+/// Another event took the number of ours: the write starts over.
+fn outnumbered() -> DbErr {
+    DbErr::RecordNotInserted
+}
+
+/// A row that was there a moment ago is gone (purged meanwhile): the write starts over.
+fn gone() -> DbErr {
+    DbErr::RecordNotFound("the row of the claim".into())
+}
+
+/// Counts tries and waits between them, with full jitter.
+struct Tries {
+    contended: u32,
+    contention_max: u32,
+    lost: u32,
+}
+
+impl Tries {
+    fn new(contention_max: u32) -> Self {
+        Self { contended: 0, contention_max, lost: 0 }
+    }
+
+    /// Waits before the next try, or says why there is none.
+    async fn again(&mut self, what: &'static str, source: DbErr, fault: Fault) -> Result<(), Error> {
+        let tries = match fault {
+            Fault::Rejected => return Err(Error::Rejected { what, source }),
+            Fault::Unavailable if self.lost >= LOST_RETRIES => {
+                return Err(Error::Unavailable { what, source });
+            }
+            Fault::Unclear if self.lost >= LOST_RETRIES => return Err(Error::Unclear { what, source }),
+            Fault::Contention if self.contended >= self.contention_max => {
+                return Err(Error::Contention { what, source });
+            }
+            Fault::Unavailable | Fault::Unclear => {
+                self.lost += 1;
+                self.lost
+            }
+            Fault::Contention => {
+                self.contended += 1;
+                self.contended
+            }
+        };
+        let ceiling = Duration::from_millis(2u64 << tries.min(10)).min(PAUSE_MAX);
+        tracing::debug!(what, ?fault, tries, error = %crate::failure::chain(&source), "trying again");
+        tokio::time::sleep(ceiling.mul_f64(fastrand::f64())).await;
+        Ok(())
+    }
+}

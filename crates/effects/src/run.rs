@@ -1,0 +1,374 @@
+//! Claim, call, settle: the one place where the phases stand in order. Services and the sweep go through it alike.
+
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use earmark_claim::state::{Refused, Taking};
+use earmark_claim::{
+    Backoff, Begun, Claim, ClaimKey, ClaimStore, Claimed, DatabaseTransaction, Fingerprint, Held, Joined,
+    NewClaim, Receipt, Settled, Started, State, Taken, When,
+};
+use serde_json::Value;
+use tokio_util::task::TaskTracker;
+
+use crate::attempt::attempt;
+use crate::effect::{Description, Effect};
+use crate::erased::Performer;
+use crate::error::Error;
+use crate::outcome::Outcome;
+use crate::registry::{Builder, Entry};
+use crate::telemetry;
+
+/// The form of effects that need the service's code.
+const OPAQUE: &str = "opaque";
+
+/// Effects under claims. Cheap to clone.
+#[derive(Clone)]
+pub struct Earmark {
+    pub(crate) parts: Arc<Parts>,
+}
+
+pub(crate) struct Parts {
+    pub(crate) store: ClaimStore,
+    pub(crate) entries: BTreeMap<String, Arc<Entry>>,
+    #[cfg(feature = "http")]
+    pub(crate) http: Option<Arc<crate::http::HttpEffect>>,
+    pub(crate) backoff: Backoff,
+    /// Attempts under way: they outlive the caller that asked for them.
+    pub(crate) tasks: TaskTracker,
+}
+
+/// What is asked for under a claim.
+struct Wish {
+    entry: Arc<Entry>,
+    new: NewClaim,
+}
+
+impl Earmark {
+    /// Begins to collect effects on a store.
+    pub fn builder(store: ClaimStore) -> Builder {
+        Builder::new(store)
+    }
+
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self { parts: Arc::new(parts) }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &ClaimStore {
+        &self.parts.store
+    }
+
+    /// Claims the message, performs the effect, records the outcome; or says what became of it earlier.
+    ///
+    /// The attempt runs in a task of its own: dropping this future (a client that disconnects, a `select!`) does not cut the call.
+    ///
+    /// # Errors
+    /// [`Error::Closing`], [`Error::NotRegistered`], [`Error::Request`]: nothing was written. [`Error::Store`]: let the message be delivered
+    /// again.
+    pub async fn run<E: Effect>(
+        &self,
+        key: &ClaimKey,
+        request: &E::Request,
+    ) -> Result<Outcome<E::Receipt>, Error> {
+        let wish = self.wish_of::<E>(request)?;
+        self.claim_call_settle(key, wish).await.map(Outcome::cast)
+    }
+
+    /// The same for one kind of an effect that is registered under several.
+    ///
+    /// # Errors
+    /// As [`Earmark::run`].
+    pub async fn run_kind<E: Effect>(
+        &self,
+        kind: &str,
+        key: &ClaimKey,
+        request: &E::Request,
+    ) -> Result<Outcome<E::Receipt>, Error> {
+        let wish = self.wish::<E>(self.entry(kind)?, request)?;
+        self.claim_call_settle(key, wish).await.map(Outcome::cast)
+    }
+
+    /// Claims the message, makes the HTTP call, records the outcome; or says what became of it earlier. The call is frozen on the claim, so
+    /// that any process can repeat it or ask about it.
+    ///
+    /// # Errors
+    /// As [`Earmark::run`]; [`Error::Call`] for a call that cannot be frozen.
+    #[cfg(feature = "http")]
+    pub async fn run_http(
+        &self,
+        kind: &str,
+        key: &ClaimKey,
+        call: &crate::http::HttpCall,
+        description: Description,
+    ) -> Result<Outcome<Value>, Error> {
+        let wish = self.http_wish(kind, key, call, description)?;
+        self.claim_call_settle(key, wish).await
+    }
+
+    /// Claims the message inside the caller's own transaction. Commit it, then [`perform`](Earmark::perform) the held claim; if the process
+    /// dies between the two, the sweep performs it.
+    ///
+    /// # Errors
+    /// As [`ClaimStore::claim_in`].
+    pub async fn claim_in<E: Effect>(
+        &self,
+        tx: &DatabaseTransaction,
+        key: &ClaimKey,
+        request: &E::Request,
+    ) -> Result<Joined, Error> {
+        self.open()?;
+        let Wish { entry, new } = self.wish_of::<E>(request)?;
+        self.join(tx, key, &entry, new).await
+    }
+
+    /// The same for an HTTP call.
+    ///
+    /// # Errors
+    /// As [`ClaimStore::claim_in`]; [`Error::Call`].
+    #[cfg(feature = "http")]
+    pub async fn claim_http_in(
+        &self,
+        tx: &DatabaseTransaction,
+        kind: &str,
+        key: &ClaimKey,
+        call: &crate::http::HttpCall,
+        description: Description,
+    ) -> Result<Joined, Error> {
+        self.open()?;
+        let Wish { entry, new } = self.http_wish(kind, key, call, description)?;
+        self.join(tx, key, &entry, new).await
+    }
+
+    async fn join(
+        &self,
+        tx: &DatabaseTransaction,
+        key: &ClaimKey,
+        entry: &Entry,
+        new: NewClaim,
+    ) -> Result<Joined, Error> {
+        let joined = self.parts.store.claim_in(tx, key, new).await?;
+        if let Joined::Held(_) = joined {
+            count_created(key, entry);
+        }
+        Ok(joined)
+    }
+
+    /// Begins a held claim after the caller's commit, performs it, and records the outcome.
+    ///
+    /// # Errors
+    /// [`Error::Store`]; [`Error::NotCommitted`] with the claim, when the transaction has not been committed.
+    pub async fn perform<R>(&self, held: Claim<Held>) -> Result<Outcome<R>, Error> {
+        self.open()?;
+        match self.parts.store.begin(held).await? {
+            Begun::Started(started) => self.perform_started(started).await.map(Outcome::cast),
+            Begun::NotCommitted(held) => Err(Error::NotCommitted(Box::new(held))),
+            Begun::NotYet { from } => Ok(Outcome::Held { until: from }),
+            Begun::Gone(claimed) => on_file(claimed),
+        }
+    }
+
+    /// Takes a claim that is there, as the sweep does, and performs it to its end.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn retake(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
+        let Some(view) = self.parts.store.find(key).await? else { return Ok(Retaken::Missing) };
+        let registered = self.registered(&view);
+        Ok(match self.parts.store.take_over(key, how, registered.as_ref()).await? {
+            Taken::Started(started) => Retaken::Performed(self.perform_started(started).await?),
+            Taken::Refused(why) => Retaken::Refused(why),
+            Taken::Missing => Retaken::Missing,
+        })
+    }
+
+    /// Waits for the attempts under way, at most for `grace`; new ones are refused from now on. Answers how many are left: their claims become in
+    /// doubt at the end of their leases.
+    pub async fn close(&self, grace: Duration) -> usize {
+        self.parts.tasks.close();
+        let _ = tokio::time::timeout(grace, self.parts.tasks.wait()).await;
+        self.parts.tasks.len()
+    }
+
+    // ---- the phases --------------------------------------------------------------------------------------
+
+    async fn claim_call_settle(&self, key: &ClaimKey, wish: Wish) -> Result<Outcome<Value>, Error> {
+        self.open()?;
+        let Wish { entry, new } = wish;
+        let request = new.request.clone();
+        match self.parts.store.claim(key, new).await? {
+            Claimed::Won(claim) => {
+                count_created(key, &entry);
+                let performer = self.performer(&entry)?;
+                self.in_a_task(claim, &entry.downstream, performer, request).await
+            }
+            // The sweep's own row, which a redelivery may hurry when it is due.
+            Claimed::Retryable { at } => match self.retake(key, Taking::Take).await? {
+                Retaken::Performed(outcome) => Ok(outcome),
+                Retaken::Refused(Refused::NotYet { from, .. }) => Ok(Outcome::Retryable { at: from }),
+                Retaken::Refused(_) | Retaken::Missing => Ok(Outcome::Retryable { at }),
+            },
+            Claimed::Mismatch => {
+                metrics::counter!(telemetry::MISMATCHES, "consumer" => key.consumer().to_owned(), "kind" => entry.kind.clone())
+                    .increment(1);
+                Ok(Outcome::Mismatch)
+            }
+            claimed => on_file(claimed),
+        }
+    }
+
+    async fn perform_started(&self, started: Started) -> Result<Outcome<Value>, Error> {
+        let Started { claim, view, request } = started;
+        let performer =
+            self.performer_of(&view).ok_or_else(|| Error::NotRegistered(format!("kind {:?}", view.kind)))?;
+        self.in_a_task(claim, &view.downstream, performer, request).await
+    }
+
+    /// One attempt, from the permit to the settle, in a task that no caller can cut.
+    async fn in_a_task(
+        &self,
+        claim: Claim<earmark_claim::InFlight>,
+        downstream: &str,
+        performer: Arc<dyn Performer>,
+        request: Vec<u8>,
+    ) -> Result<Outcome<Value>, Error> {
+        let (store, backoff, downstream) =
+            (self.parts.store.clone(), self.parts.backoff, downstream.to_owned());
+        let key = claim.key().clone();
+        let task = async move {
+            let (settled, receipt) =
+                attempt(&store, claim, &downstream, &*performer, &request, backoff).await?;
+            after(&store, &key, settled, receipt).await
+        };
+        self.parts.tasks.spawn(task).await.map_err(|_| Error::Interrupted)?
+    }
+
+    fn open(&self) -> Result<(), Error> {
+        if self.parts.tasks.is_closed() { Err(Error::Closing) } else { Ok(()) }
+    }
+
+    // ---- what is asked for -------------------------------------------------------------------------------
+
+    fn wish_of<E: Effect>(&self, request: &E::Request) -> Result<Wish, Error> {
+        let name = std::any::type_name::<E>();
+        let mut found = self.parts.entries.values().filter(|e| e.type_id == Some(TypeId::of::<E>()));
+        match (found.next(), found.next()) {
+            (Some(entry), None) => self.wish::<E>(entry.clone(), request),
+            (Some(_), Some(_)) => {
+                Err(Error::NotRegistered(format!("{name} alone: it serves several kinds; use run_kind")))
+            }
+            (None, _) => Err(Error::NotRegistered(name.to_owned())),
+        }
+    }
+
+    fn wish<E: Effect>(&self, entry: Arc<Entry>, request: &E::Request) -> Result<Wish, Error> {
+        let effect = entry.effect.clone().and_then(|e| e.downcast::<E>().ok()).ok_or_else(|| {
+            Error::NotRegistered(format!("{} under the kind {:?}", std::any::type_name::<E>(), entry.kind))
+        })?;
+        let bytes = serde_json::to_vec(request).map_err(Error::Request)?;
+        let fingerprint = match effect.canonical(request) {
+            Some(canonical) => Fingerprint::of(&entry.kind, &canonical),
+            None => Fingerprint::of(&entry.kind, &bytes),
+        };
+        let new = NewClaim::new(&entry.kind, &entry.downstream, bytes, entry.declared.clone());
+        Ok(describe(entry, NewClaim { fingerprint, form: OPAQUE.into(), ..new }, effect.describe(request)))
+    }
+
+    #[cfg(feature = "http")]
+    fn http_wish(
+        &self,
+        kind: &str,
+        key: &ClaimKey,
+        call: &crate::http::HttpCall,
+        description: Description,
+    ) -> Result<Wish, Error> {
+        let entry = self.entry(kind)?;
+        if entry.performer.is_some() {
+            return Err(Error::NotRegistered(format!(
+                "HTTP calls under the kind {kind:?}: register it with http_kind"
+            )));
+        }
+        let idempotency_key = self.parts.store.idempotency_key(key, &entry.key_choice)?;
+        let frozen =
+            call.freeze(kind, &idempotency_key, &self.parts.store.reference(key)).map_err(Error::Call)?;
+        let new = NewClaim {
+            fingerprint: frozen.fingerprint,
+            form: crate::http::FORM.into(),
+            credential: frozen.credential,
+            ..NewClaim::new(kind, &entry.downstream, frozen.bytes, entry.declared.clone())
+        };
+        Ok(describe(entry, new, description))
+    }
+
+    pub(crate) fn entry(&self, kind: &str) -> Result<Arc<Entry>, Error> {
+        self.parts.entries.get(kind).cloned().ok_or_else(|| Error::NotRegistered(format!("kind {kind:?}")))
+    }
+
+    fn performer(&self, entry: &Entry) -> Result<Arc<dyn Performer>, Error> {
+        #[cfg(feature = "http")]
+        if entry.performer.is_none()
+            && let Some(http) = &self.parts.http
+        {
+            return Ok(http.clone());
+        }
+        entry.performer.clone().ok_or_else(|| Error::NotRegistered(format!("kind {:?}", entry.kind)))
+    }
+}
+
+/// What taking over a claim led to.
+#[derive(Debug)]
+pub enum Retaken {
+    /// It was performed; this is what is on file now.
+    Performed(Outcome<Value>),
+    /// Not allowed, and why.
+    Refused(Refused),
+    /// Somebody else is at it, or there is no such claim.
+    Missing,
+}
+
+fn describe(entry: Arc<Entry>, new: NewClaim, description: Description) -> Wish {
+    let Description { summary, business_ref, amount } = description;
+    let new = NewClaim {
+        key_choice: entry.key_choice.clone(),
+        send_by: entry.send_within.map(When::In),
+        summary,
+        business_ref,
+        amount,
+        ..new
+    };
+    Wish { entry, new }
+}
+
+/// What is on file after the attempt: our own receipt where it confirmed the claim, else what others left there.
+async fn after(
+    store: &ClaimStore,
+    key: &ClaimKey,
+    settled: Settled,
+    receipt: Option<Receipt>,
+) -> Result<Outcome<Value>, Error> {
+    match (settled, receipt) {
+        (Settled::Moved(State::Confirmed), Some(receipt)) => Ok(Outcome::Confirmed(receipt)),
+        (Settled::Moved(_), _) => match store.answer(key).await? {
+            Some(claimed) => on_file(claimed),
+            None => Err(earmark_claim::Error::NotFound(key.to_string()).into()),
+        },
+        (Settled::Late(claimed), _) => on_file(claimed),
+    }
+}
+
+/// What is on file. A claim that was just won is not: it has to be performed.
+fn on_file<R>(claimed: Claimed) -> Result<Outcome<R>, Error> {
+    Outcome::of(claimed).ok_or(Error::Interrupted)
+}
+
+fn count_created(key: &ClaimKey, entry: &Entry) {
+    metrics::counter!(
+        telemetry::CREATED,
+        "consumer" => key.consumer().to_owned(),
+        "kind" => entry.kind.clone(),
+        "downstream" => entry.downstream.clone(),
+    )
+    .increment(1);
+}

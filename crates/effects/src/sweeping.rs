@@ -1,0 +1,125 @@
+//! What a sweep can do with a claim in this process.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use earmark_claim::policy::{look_again, look_wait};
+use earmark_claim::state::Finding;
+use earmark_claim::{ClaimView, Declared, State};
+
+use crate::erased::Performer;
+use crate::error::Error;
+use crate::probe::{Look, Subject};
+use crate::run::Earmark;
+use crate::telemetry;
+
+/// Longest a look may take: it holds nothing but its own task.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Earmark {
+    /// Whether this process can perform the claim: `http/1` wherever the HTTP effect is set up, other forms where the kind's code is
+    /// registered.
+    pub fn can_perform(&self, view: &ClaimView) -> bool {
+        self.performer_of(view).is_some()
+    }
+
+    /// Whether this process can look for the claim's effect.
+    pub fn can_look(&self, view: &ClaimView) -> bool {
+        match self.parts.entries.get(&view.kind) {
+            Some(entry) if !is_http(view) => entry.probes,
+            _ => is_http(view) && self.can_perform(view),
+        }
+    }
+
+    /// What the claim's kind declares now, if it is registered here.
+    pub fn registered(&self, view: &ClaimView) -> Option<Declared> {
+        self.parts.entries.get(&view.kind).map(|entry| entry.declared.clone())
+    }
+
+    /// The claim's facts as the sweep judges them: on the stricter of what is frozen and what is registered.
+    pub fn judged(&self, view: &ClaimView) -> earmark_claim::state::Facts {
+        let mut facts = view.facts.clone();
+        if let Some(registered) = self.registered(view) {
+            facts.declared = facts.declared.stricter(&registered);
+        }
+        facts
+    }
+
+    /// Looks whether a claim in doubt happened, and records what was found. Answers the state that is on file then.
+    ///
+    /// # Errors
+    /// [`Error::Store`]; [`Error::NotRegistered`] when this process cannot look.
+    pub async fn look(&self, view: &ClaimView) -> Result<State, Error> {
+        let performer =
+            self.performer_of(view).ok_or_else(|| Error::NotRegistered(format!("kind {:?}", view.kind)))?;
+        let request = self.parts.store.request(&view.key).await?.unwrap_or_default();
+        // The moment from which the look counts, by the database's clock, and before it begins.
+        let begun_at = self.parts.store.now().await?;
+        let begun = Instant::now();
+        let look = self.look_once(view, &performer, &request).await;
+        tracing::debug!(reference = %view.reference, found = ?look.finding, took = ?begun.elapsed(), "looked");
+        metrics::counter!(
+            telemetry::LOOKS,
+            "consumer" => view.key.consumer().to_owned(),
+            "kind" => view.kind.clone(),
+            "downstream" => view.downstream.clone(),
+            "result" => word(&look.finding),
+        )
+        .increment(1);
+        let backoff = self.parts.backoff;
+        let wait = look_wait(&view.facts, backoff.base, backoff.max, fastrand::f64());
+        let again_in = look_again(&view.facts, wait);
+        Ok(self
+            .parts
+            .store
+            .record_look(view, begun_at, (look.finding, look.note, look.answer), again_in)
+            .await?)
+    }
+
+    async fn look_once(&self, view: &ClaimView, performer: &Arc<dyn Performer>, request: &[u8]) -> Look {
+        use futures_util::FutureExt;
+        let about = Subject {
+            key: &view.key,
+            kind: &view.kind,
+            idempotency_key: &view.idempotency_key,
+            reference: &view.reference,
+            provider_ref: view.facts.provider_ref.as_deref(),
+            request,
+        };
+        let looked = std::panic::AssertUnwindSafe(performer.look(about)).catch_unwind();
+        match tokio::time::timeout(LOOK_TIMEOUT, looked).await {
+            Ok(Ok(look)) => look,
+            Ok(Err(_)) => Look { note: "the probe panicked".into(), ..Finding::CannotTell.into() },
+            Err(_) => {
+                Look { note: format!("no answer within {LOOK_TIMEOUT:?}"), ..Finding::CannotTell.into() }
+            }
+        }
+    }
+
+    pub(crate) fn performer_of(&self, view: &ClaimView) -> Option<Arc<dyn Performer>> {
+        #[cfg(feature = "http")]
+        if is_http(view) {
+            return self.parts.http.clone().map(|http| http as Arc<dyn Performer>);
+        }
+        self.parts.entries.get(&view.kind)?.performer.clone()
+    }
+}
+
+#[cfg(feature = "http")]
+fn is_http(view: &ClaimView) -> bool {
+    view.form == crate::http::FORM
+}
+
+#[cfg(not(feature = "http"))]
+fn is_http(_: &ClaimView) -> bool {
+    false
+}
+
+fn word(finding: &Finding) -> &'static str {
+    match finding {
+        Finding::Done { .. } => "done",
+        Finding::Refused { .. } => "refused",
+        Finding::NotDone => "not_done",
+        Finding::CannotTell => "cannot_tell",
+    }
+}

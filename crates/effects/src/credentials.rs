@@ -4,11 +4,6 @@
 //! secret elsewhere, nor to make this process call whatever it can reach: so every origin is allowed by
 //! configuration, credential by credential, and for anonymous calls in a list of their own.
 
-#![allow(
-    clippy::result_large_err,
-    reason = "a failure is made once per call, beside a call over the network"
-)]
-
 mod config;
 mod secret;
 

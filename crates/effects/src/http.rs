@@ -11,11 +11,6 @@
 //! - A secret is never stored. It is named by the frozen request, read when it is sent, and sent to the origins that
 //!   it is configured for and to no other.
 
-#![allow(
-    clippy::result_large_err,
-    reason = "a failure is made once per call, beside a call over the network"
-)]
-
 mod answers;
 mod call;
 mod effect;

@@ -205,7 +205,6 @@ impl std::fmt::Debug for HttpEffect {
 }
 
 #[cfg(test)]
-#[allow(clippy::expect_used)]
 mod tests {
     use earmark_claim::ProbeTerms;
 

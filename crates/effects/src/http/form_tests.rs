@@ -1,5 +1,4 @@
 //! The stored form: what is frozen, what is read back, and what is refused.
-#![allow(clippy::expect_used)]
 
 use earmark_claim::{ClaimKey, IdempotencyKey, Namespace, Reference, VerbatimRule};
 use proptest::prelude::*;

@@ -107,7 +107,6 @@ fn write(out: &mut String, value: &str, place: Place) -> Result<(), String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::expect_used)]
 mod tests {
     use super::*;
 

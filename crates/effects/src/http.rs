@@ -32,7 +32,7 @@ pub use answers::Answers;
 pub use call::HttpCall;
 pub use effect::HttpEffect;
 pub use faults::Faults;
-pub use form::{FORM, FROZEN_BYTES_MAX};
+pub use form::{FORM, FROZEN_BYTES_MAX, outline};
 pub use freeze::FrozenCall;
 pub(crate) use guard::origin;
 pub use look::{Look, Subject};

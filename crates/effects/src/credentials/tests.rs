@@ -1,5 +1,3 @@
-#![allow(clippy::expect_used)]
-
 use std::path::PathBuf;
 
 use earmark_claim::Verdict;

@@ -161,6 +161,9 @@ impl Answers {
         for (n, rule) in self.rules.iter().enumerate() {
             let mut of_rule = rule.on.faults();
             of_rule.extend(rule.then.faults(&rule.on));
+            if rule.on.names_placeholder() {
+                of_rule.push("a value holds a placeholder, and only a probe's are filled in".to_owned());
+            }
             faults.extend(of_rule.into_iter().map(|fault| format!("rule {} of the answers: {fault}", n + 1)));
         }
         faults

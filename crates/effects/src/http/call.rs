@@ -238,6 +238,17 @@ impl HttpCall {
         self.key.is_some() || in_body || headers.chain([&self.url]).any(|text| template::names_key(text))
     }
 
+    /// Credential and origin of the call and of each probe.
+    pub(super) fn goes_to(&self) -> Vec<(Option<String>, String)> {
+        let own = url::Url::parse(&self.url).ok().map(|url| (self.credential.clone(), guard::origin(&url)));
+        let probes = self.probes.iter().filter_map(|probe| {
+            let stored = probe.stored(self.credential.as_ref());
+            let url = url::Url::parse(&stored.url).ok()?;
+            Some((stored.credential, guard::origin(&url)))
+        });
+        own.into_iter().chain(probes).collect()
+    }
+
     /// What is wrong with it before anything is filled in.
     pub(super) fn own_faults(&self) -> Vec<String> {
         let mut faults = self.faults.clone();

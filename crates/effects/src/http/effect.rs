@@ -83,10 +83,13 @@ impl HttpEffect {
         match call.check() {
             Err(of_call) => faults.extend_from_slice(of_call.list()),
             Ok(()) => {
-                let origin = url::Url::parse(&call.url).map(|url| guard::origin(&url)).unwrap_or_default();
-                faults.extend(
-                    self.credentials.admit(call.credential.as_deref(), &origin).err().map(|e| e.message),
-                );
+                let refused = |(credential, origin): (Option<String>, String)| {
+                    self.credentials
+                        .admit(credential.as_deref(), &origin)
+                        .err()
+                        .map(|failure| failure.message)
+                };
+                faults.extend(call.goes_to().into_iter().filter_map(refused));
             }
         }
         Faults::none_in(faults)
@@ -113,10 +116,7 @@ impl HttpEffect {
         let mut request = self.request(attempt, &call)?;
         let origin = guard::origin(request.url());
         self.credentials.admit(call.credential.as_deref(), &origin)?;
-        if let Some(name) = &call.credential {
-            let (header, secret) = self.credentials.header(name).await?;
-            request.headers_mut().insert(header, secret);
-        }
+        self.add_secret(&mut request, call.credential.as_deref()).await?;
         *request.timeout_mut() = Some(attempt.timeout);
 
         // Nothing that can wait may stand between these two.
@@ -127,6 +127,24 @@ impl HttpEffect {
             Ok(response) => table::classify(&answers, &Seen::read(response, ANSWER_BYTES_MAX).await),
             Err(error) => Err(table::of_error(error)),
         }
+    }
+
+    /// Adds the secret. It replaces nothing: a credential set up for the header that the key goes into would take the
+    /// key's place, and every repeat would be a new effect.
+    pub(super) async fn add_secret(
+        &self,
+        request: &mut Request,
+        credential: Option<&str>,
+    ) -> Result<(), Failure> {
+        let Some(name) = credential else { return Ok(()) };
+        let (header, secret) = self.credentials.header(name).await?;
+        if request.headers().contains_key(&header) {
+            return Err(Failure::not_sent(ErrorClass::OPERATOR).because(format!(
+                "the credential {name:?} is sent in the header {header}, which the request uses itself: change one"
+            )));
+        }
+        request.headers_mut().insert(header, secret);
+        Ok(())
     }
 
     /// The request but for its secret. All that can be wrong with a frozen call is found here, before anything leaves.
@@ -183,5 +201,74 @@ pub(super) fn unreadable(why: impl std::fmt::Display) -> Failure {
 impl std::fmt::Debug for HttpEffect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "HttpEffect({:?})", self.credentials)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_claim::ProbeTerms;
+
+    use super::*;
+    use crate::http::{HttpProbe, On};
+
+    const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+
+    fn effect() -> HttpEffect {
+        // Whoever comes first installs it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let credentials = Credentials::new([], ["https://h"]).expect("origins");
+        HttpEffect::new(HttpOptions::new(), credentials).expect("a client")
+    }
+
+    fn declared() -> Declared {
+        Declared {
+            repeat: RepeatSafety::Keyed { window: Duration::from_secs(86_400) },
+            landing_horizon: None,
+            probe: Some(ProbeTerms { lag: Duration::ZERO, not_found_is_proof: false, looks_max: 3 }),
+            call_timeout: CALL_TIMEOUT,
+            attempts_max: 5,
+            age_max: Duration::from_secs(86_400),
+        }
+    }
+
+    #[test]
+    fn a_call_must_fit_what_is_declared_and_configured() {
+        let probe = || HttpProbe::get("https://h/{reference}").done_without_id(On::status(200));
+        let call = || HttpCall::post("https://h/").key_header("Idempotency-Key").probe(probe());
+        effect().check(&call(), &declared()).expect("fits");
+        let no_probe = Declared { probe: None, ..declared() };
+        let hasty = Declared { call_timeout: Duration::from_secs(10), ..declared() };
+        for (call, declared, part) in [
+            (HttpCall::post("https://h/").probe(probe()), declared(), "never sees the key"),
+            (HttpCall::post("https://h/").key_header("K"), declared(), "the call has none"),
+            (call(), no_probe, "its terms are not declared"),
+            (call(), hasty, "connect_timeout"),
+            (
+                HttpCall::post("https://i/").key_header("K").probe(probe()),
+                declared(),
+                "https://i, which is not allowed",
+            ),
+            (call().credential("x"), declared(), "[credentials.x]"),
+            (
+                call().probe(HttpProbe::get("https://j/").done_without_id(On::status(200))),
+                declared(),
+                "https://j, which is not allowed",
+            ),
+            (call().header("Cookie", "a"), declared(), "Cookie"),
+        ] {
+            let faults = effect().check(&call, &declared).expect_err("does not fit");
+            assert!(faults.to_string().contains(part), "{part} in {faults}");
+        }
+    }
+
+    #[test]
+    fn options_are_refused_whole() {
+        let bad = HttpOptions::new()
+            .connect_timeout(Duration::ZERO)
+            .look_timeout(Duration::ZERO)
+            .attempt_header(Some("a b"))
+            .user_agent("a\nb");
+        let faults = HttpEffect::new(bad, Credentials::default()).expect_err("refused");
+        assert_eq!(faults.list().len(), 4, "{faults}");
     }
 }

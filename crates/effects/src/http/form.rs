@@ -107,6 +107,22 @@ impl Frozen {
         Ok(frozen)
     }
 
+    /// One line for a person: what is sent, where, with what.
+    fn outline(&self) -> String {
+        let call = &self.call;
+        let body = call.body.as_ref().map_or(0, |body| body.bytes().len());
+        let key = match &call.key {
+            StoredKey::Header { name, .. } => format!("key in the header {name}"),
+            StoredKey::Json { at } => format!("key in the body at {at}"),
+            StoredKey::Placed {} => "key by placeholder".to_owned(),
+            StoredKey::None {} => "no key".to_owned(),
+        };
+        let credential =
+            call.credential.as_ref().map_or("no credential".to_owned(), |c| format!("credential {c}"));
+        let probes = self.probe.len();
+        format!("{} {}, {body} bytes, {key}, {credential}, probes: {probes}", call.method, call.url)
+    }
+
     fn faults(&self) -> Vec<String> {
         let mut faults = guard::header_faults(&self.call.headers);
         faults.extend(guard::url(&self.call.url).err().unwrap_or_default());
@@ -125,6 +141,15 @@ impl Frozen {
         faults.extend(self.probe.iter().flat_map(StoredProbe::faults));
         faults
     }
+}
+
+/// A frozen call in one line, for a report: method, address, size of the body, where the key goes, the credential's
+/// name. Address and body may hold personal data; secrets are not in a frozen call.
+///
+/// # Errors
+/// [`Faults`]: it is not of form `http/1`.
+pub fn outline(frozen: &[u8]) -> Result<String, Faults> {
+    Ok(Frozen::read(frozen)?.outline())
 }
 
 impl Body {

@@ -1,5 +1,4 @@
 //! The stored form: what is frozen, what is read back, and what is refused.
-#![allow(clippy::expect_used)]
 
 use earmark_claim::{ClaimKey, IdempotencyKey, Namespace, Reference, VerbatimRule};
 use proptest::prelude::*;
@@ -69,6 +68,12 @@ fn the_stored_form_is_this_and_stays_this() {
         r#"{"on":{"status":[[200,200]],"json":[{"at":"/more","is":{"in":[false]}}]},"says":{"not_done":{}}}]}]}"#,
     );
     assert_eq!(text, expected.replace("@R", reference.as_str()).replace("@K", key.as_str()));
+    let line = super::outline(text.as_bytes()).expect("read");
+    assert!(line.starts_with("POST https://api.example.com/v1/charges/"), "{line}");
+    assert!(
+        line.ends_with(", 12 bytes, key in the header Idempotency-Key, credential example, probes: 1"),
+        "{line}"
+    );
     let again = Frozen::read(text.as_bytes()).expect("read").write().expect("written");
     assert_eq!(String::from_utf8(again).expect("UTF-8"), text);
 }
@@ -209,6 +214,7 @@ fn what_cannot_be_right_is_refused() {
         (post().probe(HttpProbe::get("https://h/")), "never tell"),
         (post().probe(HttpProbe::get("https://h/").done_items(On::status(200), Items::at("/d"))), "ours"),
         (post().answers(Answers::new().done(On::any_status())), "every answer"),
+        (post().answers(Answers::new().done(On::status(200).json("/r", "{reference}"))), "only a probe"),
         (post().answers(Answers::new().refused(On::status(400), "fault.x")), "fault."),
     ] {
         let (key, reference) = names("m1");

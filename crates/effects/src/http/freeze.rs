@@ -249,3 +249,20 @@ fn inexact(value: &Value) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn canonical_json_is_this_and_stays_this() {
+        // Fingerprints on file are of this text.
+        let value = json!({"b": [1, 0.5, {"z": null, "a": "\u{1F600}\n\""}], "": true, "a": -1});
+        assert_eq!(
+            canonical_json(&value),
+            "{\"\":true,\"a\":-1,\"b\":[1,0.5,{\"a\":\"\u{1F600}\\n\\\"\",\"z\":null}]}"
+        );
+    }
+}

@@ -71,10 +71,7 @@ impl HttpEffect {
         let mut request = question(probe, &known).map_err(unreadable)?;
         let origin = guard::origin(request.url());
         self.credentials.admit(probe.credential.as_deref(), &origin)?;
-        if let Some(name) = &probe.credential {
-            let (header, secret) = self.credentials.header(name).await?;
-            request.headers_mut().insert(header, secret);
-        }
+        self.add_secret(&mut request, probe.credential.as_deref()).await?;
         *request.timeout_mut() = Some(self.look_timeout);
         let asked = format!("{} {}{}", probe.method, origin, request.url().path());
         let response = self.client.execute(request).await.map_err(|e| {

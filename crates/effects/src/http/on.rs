@@ -152,6 +152,19 @@ impl On {
         }
     }
 
+    /// Whether a value in it is to be filled in.
+    pub(super) fn names_placeholder(&self) -> bool {
+        let headers = self.headers.iter().filter_map(|test| match &test.is {
+            Is::In(values) => Some(values.iter().map(String::as_str)),
+            _ => None,
+        });
+        let json = self.json.iter().filter_map(|test| match &test.is {
+            Is::In(values) => Some(values.iter().filter_map(Value::as_str)),
+            _ => None,
+        });
+        headers.flatten().chain(json.flatten()).any(template::names_any)
+    }
+
     /// Whether it names statuses.
     pub(super) fn names_status(&self) -> bool {
         !self.status.is_empty()

@@ -86,7 +86,6 @@ fn index(segment: &str) -> Option<usize> {
 }
 
 #[cfg(test)]
-#[allow(clippy::expect_used)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;

@@ -1,6 +1,5 @@
 //! The effect against a real socket, row by row. Nothing sleeps: the server acts, and the end of a test is a message
 //! to it that comes after every connection that was made before.
-#![allow(clippy::expect_used)]
 
 mod answers;
 mod http2;

@@ -52,6 +52,11 @@ pub(super) fn names_key(template: &str) -> bool {
     template.contains(NAMES[0])
 }
 
+/// Whether the text names a placeholder.
+pub(super) fn names_any(template: &str) -> bool {
+    NAMES.iter().any(|name| template.contains(name))
+}
+
 /// Whether the text can be filled only once the provider's id is known.
 pub(super) fn names_provider_ref(template: &str) -> bool {
     template.contains(NAMES[2])
@@ -102,7 +107,6 @@ fn write(out: &mut String, value: &str, place: Place) -> Result<(), String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::expect_used)]
 mod tests {
     use super::*;
 

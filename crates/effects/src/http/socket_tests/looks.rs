@@ -96,6 +96,22 @@ async fn everything_else_cannot_tell() {
 }
 
 #[tokio::test]
+async fn a_rule_that_an_unread_body_might_have_fitted_stops_the_table() {
+    let by_body = |server: &Server| {
+        let probe = HttpProbe::get(&server.url("/"));
+        vec![probe.done_without_id(On::status(200).json("/status", "ok")).not_done(On::status(200))]
+    };
+    let half = b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"status\":".to_vec();
+    for (act, finding) in [
+        (Act::AnswerThenClose(half), Finding::CannotTell),
+        (Act::Answer(reply(200, &[], r#"{"status":"ok"}"#)), ids(&[])),
+        (Act::Answer(reply(200, &[], r#"{"status":"none"}"#)), Finding::NotDone),
+    ] {
+        assert_eq!(look(act, None, by_body).await.0.finding, finding);
+    }
+}
+
+#[tokio::test]
 async fn the_first_probe_that_can_be_filled_in_is_asked() {
     let two = |server: &Server| {
         let by_id = HttpProbe::get(&server.url("/charges/{provider_ref}"))

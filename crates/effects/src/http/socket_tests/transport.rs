@@ -8,6 +8,9 @@ use crate::http::{Answers, On};
 
 const UNREAD: fn(HttpCall) -> HttpCall = |call| call;
 
+/// Time for what must time out: enough for a busy machine to do the rest.
+const SHORT: Duration = Duration::from_millis(1500);
+
 #[tokio::test]
 async fn a_refused_connection_sent_nothing() {
     let closed = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
@@ -62,8 +65,7 @@ async fn whatever_goes_wrong_once_bytes_have_left_is_unknown() {
 
 #[tokio::test]
 async fn no_answer_in_time_is_unknown() {
-    let (outcome, log) =
-        one_call_within(Duration::from_millis(300), vec![Act::Answer(Vec::new())], UNREAD).await;
+    let (outcome, log) = one_call_within(SHORT, vec![Act::Answer(Vec::new())], UNREAD).await;
     assert_eq!(short(&outcome), "Unknown timeout");
     assert_eq!(log.requests.len(), 1);
 }
@@ -78,6 +80,28 @@ async fn one_attempt_is_one_request_on_a_connection_that_was_used_before() {
     assert_eq!(short(&send(&effect, &call, PATIENCE).await), "Unknown no_answer");
     let log = server.end().await;
     assert_eq!((log.connections, log.requests.len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_just_as_the_request_goes_out_never_yields_two() {
+    // Who comes first is up to the scheduler: over many rounds, each order comes up.
+    for round in 0..100 {
+        let close = vec![Act::AnswerThenClose(reply(200, &[], "{}"))];
+        let server = Server::start(vec![close, vec![Act::Answer(reply(200, &[], "{}"))]]).await;
+        let effect = effect(HttpOptions::new().idle_connections(1), &[&server.origin()]);
+        let call = HttpCall::post(&server.url("/")).json("x");
+        assert_eq!(short(&send(&effect, &call, PATIENCE).await), "done");
+        for _ in 0..round % 8 {
+            tokio::task::yield_now().await;
+        }
+        let second = send(&effect, &call, PATIENCE).await;
+        let sent = server.end().await.requests.len() - 1;
+        match &second {
+            Ok(_) => assert_eq!(sent, 1),
+            Err(failure) if failure.verdict == Verdict::NotSent => assert_eq!(sent, 0),
+            Err(_) => assert!(sent <= 1, "{second:?}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -120,14 +144,11 @@ async fn it_happened_whatever_becomes_of_the_body() {
 #[tokio::test]
 async fn a_body_past_the_timeout_is_left_behind() {
     let slow = b"HTTP/1.1 201 Created\r\ncontent-length: 100\r\n\r\n{".to_vec();
-    let (outcome, _) =
-        one_call_within(Duration::from_millis(300), vec![Act::Answer(slow.clone())], UNREAD).await;
+    let (outcome, _) = one_call_within(SHORT, vec![Act::Answer(slow.clone())], UNREAD).await;
     assert_eq!(outcome.expect("done").answer.expect("an answer").bytes, b"{");
     // Where the table decides by what is missing, nobody knows.
     let in_band = Answers::new().refused(On::status(201).json_present("/error"), "in_band");
-    let (outcome, _) =
-        one_call_within(Duration::from_millis(300), vec![Act::Answer(slow)], |call| call.answers(in_band))
-            .await;
+    let (outcome, _) = one_call_within(SHORT, vec![Act::Answer(slow)], |call| call.answers(in_band)).await;
     assert_eq!(short(&outcome), "Unknown body_unread");
 }
 

@@ -11,6 +11,14 @@ fn ok() -> Vec<Act> {
 
 /// A server, and an effect that may send it the secret `sk_test_1`.
 async fn with_secret(scripts: Vec<Vec<Act>>) -> (Server, HttpEffect, tempfile::TempDir) {
+    with_secret_in(scripts, None).await
+}
+
+/// The same, the secret in this header.
+async fn with_secret_in(
+    scripts: Vec<Vec<Act>>,
+    header: Option<&str>,
+) -> (Server, HttpEffect, tempfile::TempDir) {
     let server = Server::start(scripts).await;
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("secret");
@@ -18,7 +26,8 @@ async fn with_secret(scripts: Vec<Vec<Act>>) -> (Server, HttpEffect, tempfile::T
     let config = CredentialConfig {
         env: None,
         file: Some(path),
-        scheme: Scheme::Bearer,
+        scheme: if header.is_some() { Scheme::Header } else { Scheme::Bearer },
+        header: header.map(str::to_owned),
         ..CredentialConfig::bearer_from_env("", [server.origin()])
     };
     let credentials = Credentials::new([("api".to_owned(), config)], [""; 0]).expect("usable");
@@ -123,6 +132,14 @@ async fn an_origin_that_is_not_allowed_lets_nothing_leave_and_takes_no_look() {
     }
     assert_eq!(server.end().await.connections, 0);
     assert_eq!(elsewhere.end().await.connections, 0);
+}
+
+#[tokio::test]
+async fn a_secret_never_takes_the_place_of_the_key() {
+    let (server, effect, _dir) = with_secret_in(vec![], Some("Idempotency-Key")).await;
+    let call = HttpCall::post(&server.url("/")).credential("api").key_header("idempotency-key");
+    assert_eq!(short(&send(&effect, &call, PATIENCE).await), "NotSent operator");
+    assert_eq!(server.end().await.connections, 0);
 }
 
 #[tokio::test]

@@ -1,5 +1,3 @@
-#![allow(clippy::expect_used)]
-
 use std::time::Duration;
 
 use earmark_claim::ANSWER_BYTES_MAX;

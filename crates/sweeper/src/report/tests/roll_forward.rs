@@ -162,3 +162,14 @@ fn a_hundred_thousand_rows_are_no_matter() {
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert!(report.roll_forward.balanced);
 }
+
+#[test]
+fn a_window_that_is_not_over_is_cut_at_the_moment_of_reading() {
+    let later = Window { from: ago(60), to: AS_OF.plus(hours(5)) };
+    let input = Input { window: later, ..input(vec![row("m")], vec![]) };
+    let report = crate::report::build(&input, &Options::default());
+    assert!(report.identity.cut);
+    assert_eq!(report.identity.to.0, AS_OF);
+    assert_eq!(report.roll_forward.all.closing.claims, 1);
+    assert!(report.roll_forward.since.is_none());
+}

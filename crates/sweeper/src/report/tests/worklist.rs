@@ -159,3 +159,37 @@ fn decisions_are_those_of_people() {
     );
     assert!(report.faults.iter().any(|f| f.code == "decision_unsigned"));
 }
+
+#[test]
+fn evidence_for_what_we_never_sent_is_a_notice_and_other_evidence_is_none() {
+    let (held, tried) = (confirmed("held", ClosedBy::Evidence, 5), confirmed("tried", ClosedBy::Evidence, 5));
+    let done = |c: &ClaimRow, from| event(c, Verb::EvidenceDone, ago(5), from, State::Confirmed);
+    let events = vec![done(&held, State::Held), done(&tried, State::InDoubt)];
+    let report = built(vec![held, tried], events);
+    let ids: Vec<_> = report.done_unsent.iter().map(|d| d.name.message_id.raw()).collect();
+    assert_eq!(ids, ["held"]);
+}
+
+#[test]
+fn an_orphan_is_shown_in_one_report_only() {
+    let orphan = adversarial::data().orphans.remove(0);
+    let at = |at| super::super::input::OrphanRow { at, ..orphan.clone() };
+    let day = hours(24);
+    let rows = vec![at(ago(0).minus(day).minus(day)), at(ago(24 * 60)), at(ago(1))];
+    let shown = |window: Window| {
+        let input = Input { orphans: rows.clone(), window, ..input(vec![], vec![]) };
+        crate::report::build(&input, &Options::default()).orphans.len()
+    };
+    let today = Window { from: ago(24 * 60), to: AS_OF };
+    let yesterday = Window { from: today.from.minus(day), to: today.from };
+    assert_eq!((shown(yesterday), shown(today)), (1, 2));
+}
+
+#[test]
+fn what_is_buried_below_is_said_at_the_top() {
+    let text = crate::report::render::text(&crate::report::build(&adversarial::data(), &Options::default()));
+    let top = text.split("ROLL-FORWARD").next().unwrap();
+    for words in ["allow_non_durable", "currency XQX", "nobody has handled", "may have happened twice"] {
+        assert!(top.replace('\n', " ").contains(words) || top.contains(words), "{words}:\n{top}");
+    }
+}

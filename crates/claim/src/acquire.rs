@@ -481,7 +481,8 @@ impl ClaimStore {
 
 /// Both fingerprints; nothing of either request.
 fn mismatch(view: &ClaimView, asked: &Fingerprint) -> Note {
-    let detail = serde_json::json!({ "asked": asked.to_string(), "on_file": view.fingerprint.to_string() });
+    let detail =
+        serde_json::json!({ "fingerprint": asked.to_string(), "on_file": view.fingerprint.to_string() });
     Note { actor: Some("duplicate".into()), detail: detail.to_string(), ..Note::default() }
 }
 

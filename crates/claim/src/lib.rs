@@ -19,6 +19,7 @@ mod read;
 mod receipt;
 mod review;
 mod settle;
+mod snapshot;
 pub mod state;
 mod store;
 mod time;
@@ -37,8 +38,11 @@ pub use read::Handle;
 pub use receipt::{ANSWER_BYTES_MAX, Answer, Receipt, Undecoded};
 pub use review::{About, Decision, Evidence, Recorded};
 pub use settle::{Backoff, Settled};
+pub use snapshot::Snapshot;
 pub use state::State;
-pub use store::{ClaimStore, ClaimView, Dialect, EventView, Retention, StoreOptions};
+pub use store::{
+    ClaimStore, ClaimView, Dialect, EventView, OrphanView, Retention, StoreOptions, SweeperView,
+};
 pub use time::Timestamp;
 
 /// The caller's own transaction, as [`ClaimStore::claim_in`] takes it.

@@ -117,18 +117,8 @@ impl ClaimStore {
     pub async fn now(&self) -> Result<crate::time::Timestamp, Error> {
         let statement = bind::statement(self.dialect(), self.dialect().sql().now, Vec::new());
         let db = self.inner.db.clone();
-        self.inner
-            .writer
-            .run(async move {
-                let rows = db.read("now", statement).await?;
-                let micros = rows.first().map(|row| row.try_get_by_index::<i64>(0)).transpose();
-                match micros {
-                    Ok(Some(micros)) => Ok(crate::time::Timestamp::from_micros(micros)),
-                    Ok(None) => Err(Error::Malformed { key: "clock".into(), what: "no row".into() }),
-                    Err(e) => Err(Error::Malformed { key: "clock".into(), what: e.to_string() }),
-                }
-            })
-            .await
+        let read = async move { crate::snapshot::clock(&db.read("now", statement).await?) };
+        self.inner.writer.run(read).await
     }
 }
 

@@ -17,7 +17,7 @@ use sea_orm::DatabaseConnection;
 
 pub use dialect::Dialect;
 pub use options::{Retention, StoreOptions};
-pub use row::{ClaimView, EventView};
+pub use row::{ClaimView, EventView, OrphanView, SweeperView};
 
 use crate::error::Error;
 use crate::key::{ClaimKey, IdempotencyKey, Namespace, Reference};

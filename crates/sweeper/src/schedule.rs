@@ -42,7 +42,7 @@ impl Schedule {
         let cron = match secs {
             1..60 if 60 % secs == 0 => format!("*/{secs} * * * * *"),
             60 => "0 * * * * *".to_owned(),
-            61..3600 if secs % 60 == 0 && 3600 % secs == 0 => format!("0 */{} * * * *", secs / 60),
+            61..3600 if secs.is_multiple_of(60) && 3600 % secs == 0 => format!("0 */{} * * * *", secs / 60),
             3600 => "0 0 * * * *".to_owned(),
             _ => return Err(uneven()),
         };

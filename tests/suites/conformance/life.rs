@@ -138,4 +138,21 @@ per_backend! {
         assert_eq!(history[0].name, "mismatch");
         assert_eq!(state(&store, &key).await, State::Confirmed);
     }
+
+    async fn a_snapshot_holds_what_a_report_needs(db: TestDb) {
+        let store = store(&db).await;
+        let claim = won(&store, &key("m1"), never()).await;
+        let _ = store.settle(claim, Ok(receipt()), Backoff::default()).await.unwrap();
+        let _ = won(&store, &key("m2"), never()).await;
+        store.heartbeat("s1", "1.0.0", 1).await.unwrap();
+        store.heartbeat("s1", "1.0.0", 2).await.unwrap();
+        let now = store.now().await.unwrap();
+        let read = store.snapshot(now.minus(Duration::from_secs(60))).await.unwrap();
+        assert_eq!((read.claims.len(), read.sweepers.len()), (2, 1));
+        assert_eq!(read.sweepers[0].passes, 2);
+        assert!(read.claims.iter().all(|c| c.answer.as_ref().is_none_or(|a| a.bytes.is_empty())), "no receipts");
+        // Open claims stand on every report, finished ones on that of their time.
+        let later = store.snapshot(now.plus(Duration::from_secs(60))).await.unwrap();
+        assert_eq!(later.claims.iter().map(|c| c.key.message_id()).collect::<Vec<_>>(), ["m2"]);
+    }
 }

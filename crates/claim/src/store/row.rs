@@ -134,6 +134,86 @@ impl EventView {
     }
 }
 
+/// Evidence of which no claim is known, without its bytes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OrphanView {
+    /// Its own random id.
+    pub id: String,
+    /// When it was kept.
+    pub at: Timestamp,
+    /// Who brought it.
+    pub source: String,
+    /// The tenant that it named.
+    pub tenant: Option<String>,
+    /// The consumer that it named.
+    pub consumer: Option<String>,
+    /// The message id that it named.
+    pub message_id: Option<String>,
+    /// The short handle that it named.
+    pub reference: Option<String>,
+    /// The idempotency key that it named.
+    pub idempotency_key: Option<String>,
+    /// The provider's id that it named.
+    pub provider_ref: Option<String>,
+    /// `done`, `refused`, `not_done` or `cannot_tell`.
+    pub finding: String,
+    /// When it was given to a claim.
+    pub adopted_at: Option<Timestamp>,
+}
+
+impl OrphanView {
+    pub(crate) fn read(row: &QueryResult) -> Result<Self, Error> {
+        let read = || -> Result<Self, Unreadable> {
+            Ok(Self {
+                id: text(row, "id")?,
+                at: Timestamp::from_micros(get(row, "at")?),
+                source: text(row, "source")?,
+                tenant: text_opt(row, "tenant")?,
+                consumer: text_opt(row, "consumer")?,
+                message_id: text_opt(row, "message_id")?,
+                reference: text_opt(row, "reference")?,
+                idempotency_key: text_opt(row, "idempotency_key")?,
+                provider_ref: text_opt(row, "provider_ref")?,
+                finding: text(row, "finding")?,
+                adopted_at: time_opt(row, "adopted_at")?,
+            })
+        };
+        read().map_err(|Unreadable(what)| Error::Malformed { key: "of an orphan".into(), what })
+    }
+}
+
+/// A sweeper's sign of life.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SweeperView {
+    /// Its name.
+    pub name: String,
+    /// When it first swept.
+    pub started_at: Timestamp,
+    /// When it last finished a pass.
+    pub last_success_at: Option<Timestamp>,
+    /// Passes since its process began.
+    pub passes: u64,
+    /// The version of its code.
+    pub version: String,
+}
+
+impl SweeperView {
+    pub(crate) fn read(row: &QueryResult) -> Result<Self, Error> {
+        let read = || -> Result<Self, Unreadable> {
+            Ok(Self {
+                name: text(row, "name")?,
+                started_at: Timestamp::from_micros(get(row, "started_at")?),
+                last_success_at: time_opt(row, "last_success_at")?,
+                passes: unsigned(row, "passes")?,
+                version: text(row, "version")?,
+            })
+        };
+        read().map_err(|Unreadable(what)| Error::Malformed { key: "of a sweeper".into(), what })
+    }
+}
+
 /// Key columns of a row.
 pub(crate) fn key_of(row: &QueryResult) -> Result<ClaimKey, Error> {
     let read = || -> Result<ClaimKey, Unreadable> {

@@ -44,6 +44,14 @@ pub(crate) struct Sql {
     pub(crate) next_pair: &'static str,
     /// Keys of due rows of one pair, most overdue first.
     pub(crate) due_of_pair: &'static str,
+    /// Open claims, and those made or closed since a moment; without receipts.
+    pub(crate) report_claims: &'static str,
+    /// Events since a moment, and every mismatch of an open claim; without bytes.
+    pub(crate) report_events: &'static str,
+    /// Orphans since a moment.
+    pub(crate) report_orphans: &'static str,
+    /// Signs of life of all sweepers.
+    pub(crate) sweepers: &'static str,
     /// A sweeper's sign of life.
     pub(crate) heartbeat: &'static str,
     /// The database's clock.

@@ -15,7 +15,7 @@ use crate::declared::Declared;
 use crate::error::Error;
 use crate::key::ClaimKey;
 use crate::receipt::Answer;
-use crate::state::{Event, Move, Refused, State, Verb, next};
+use crate::state::{Closed, ClosedBy, Event, Move, Refused, State, Verb, next};
 use crate::time::Timestamp;
 
 /// Longest wait between two tries of a statement that the server rolled back because of others.
@@ -233,7 +233,8 @@ impl Db {
             return Ok(Judged::Refused(why));
         }
         let fence = facts.fence + u64::from(made.set.taking);
-        let event = bind::event(dialect, &ask.key, made.verb, fence, (made.from, made.to), &ask.note);
+        let note = reopening(&before, &made, &ask.note);
+        let event = bind::event(dialect, &ask.key, made.verb, fence, (made.from, made.to), &note);
         match tx.execute_raw(event).await {
             Ok(appended) if appended.rows_affected() == 1 => {}
             Ok(_) => return Err(Failed::Before(outnumbered())),
@@ -445,6 +446,19 @@ pub(crate) async fn append_once_in(
         }
     }
     Ok(())
+}
+
+/// A closing that is undone leaves no trace in the columns: the event that reopens the claim says when it was closed, and how.
+fn reopening(before: &ClaimView, made: &Move, note: &Note) -> Note {
+    let mut note = note.clone();
+    if made.set.closed == Closed::Reopen
+        && let Ok(serde_json::Value::Object(mut detail)) = serde_json::from_str(&note.detail)
+    {
+        detail.insert("closed_at".into(), before.closed_at.map(Timestamp::as_micros).into());
+        detail.insert("closed_by".into(), before.closed_by.map(ClosedBy::as_str).into());
+        note.detail = serde_json::Value::Object(detail).to_string();
+    }
+    note
 }
 
 /// How often an event is numbered anew because another one took its number.

@@ -14,13 +14,18 @@ macro_rules! now {
 
 macro_rules! row {
     () => {
+        row!("receipt")
+    };
+    ($receipt:literal) => {
         concat!(
             "SELECT tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
     state, doubt, contradicted, fence, token, revision, due_at, not_before, send_by, created_at, window_from, last_end_at,
     attempts, repeats_granted, ruled_at, looks, closed_at, closed_by, error_class, provider_ref,
     fingerprint, idempotency_key, reference, request_type, credential,
     repeat_safety, key_window, landing_horizon, probe_lag, probe_proof, looks_max, call_timeout, attempts_max, age_max,
-    receipt, receipt_type, receipt_len, receipt_digest, traceparent, supersedes, purged_at,
+    ",
+            $receipt,
+            ", receipt_type, receipt_len, receipt_digest, traceparent, supersedes, purged_at,
     ",
             now!(),
             " AS now_at
@@ -138,6 +143,21 @@ WHERE tenant = ?1 AND consumer = ?2 AND due_at <= ", now!(), "
 ORDER BY due_at
 LIMIT ?3"
 ),
+    report_claims: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at IS NULL OR created_at >= ?1 OR closed_at >= ?2"
+    ),
+    report_events: "SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
+    e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
+FROM earmark_event e
+WHERE e.at >= ?1 OR (e.name = 'mismatch' AND EXISTS (SELECT 1 FROM earmark_claim c
+    WHERE c.tenant = e.tenant AND c.consumer = e.consumer AND c.message_id = e.message_id AND c.closed_at IS NULL))",
+    report_orphans: "SELECT id, at, source, tenant, consumer, message_id, reference, idempotency_key, provider_ref, finding, adopted_at
+FROM earmark_orphan
+WHERE at >= ?1
+ORDER BY at, id",
+    sweepers: "SELECT name, started_at, last_success_at, passes, version FROM earmark_sweeper ORDER BY name",
     heartbeat: concat!(
         "INSERT INTO earmark_sweeper (name, version, passes, started_at, last_success_at)
 VALUES (?1, ?2, ?3, ", now!(), ", ", now!(), ")

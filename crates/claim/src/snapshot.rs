@@ -1,0 +1,88 @@
+//! What a report is made of, read in one snapshot: totals that foot need rows that belong together.
+
+use sea_orm::{
+    AccessMode, ConnectionTrait, DbErr, IsolationLevel, QueryResult, TransactionOptions, TransactionTrait,
+    Value,
+};
+
+use crate::error::Error;
+use crate::key::ClaimKey;
+use crate::store::bind;
+use crate::store::row::{ClaimView, EventView, OrphanView, SweeperView, key_of};
+use crate::store::write::Db;
+use crate::store::{ClaimStore, Dialect};
+use crate::time::Timestamp;
+
+/// Rows of one moment.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The database's clock in it.
+    pub as_of: Timestamp,
+    /// Every open claim, and every one made or closed since the moment asked for. Without receipts.
+    pub claims: Vec<ClaimView>,
+    /// Every event since that moment, and every mismatch of an open claim. Without bytes.
+    pub events: Vec<(ClaimKey, EventView)>,
+    /// Every orphan since that moment.
+    pub orphans: Vec<OrphanView>,
+    /// Every sweeper's last sign of life.
+    pub sweepers: Vec<SweeperView>,
+}
+
+impl ClaimStore {
+    /// Reads what a report about the time since `from` needs, in one read-only transaction at one snapshot.
+    ///
+    /// # Errors
+    /// When the database cannot be read, or a row cannot.
+    pub async fn snapshot(&self, from: Timestamp) -> Result<Snapshot, Error> {
+        let db = self.inner.db.clone();
+        self.inner.writer.run(async move { snapshot(&db, from).await }).await
+    }
+}
+
+async fn snapshot(db: &Db, from: Timestamp) -> Result<Snapshot, Error> {
+    let (dialect, sql) = (db.pools.dialect, db.pools.dialect.sql());
+    let unavailable = |source: DbErr| Error::Unavailable { what: "report", source };
+    let tx = db.pools.read.begin_with_options(reading(dialect)).await.map_err(unavailable)?;
+    let read = async |sql: &'static str, values: Vec<Value>| {
+        tx.query_all_raw(bind::statement(dialect, sql, values)).await.map_err(unavailable)
+    };
+    let from: Value = from.as_micros().into();
+    let now = read(sql.now, Vec::new()).await?;
+    let claims = read(sql.report_claims, vec![from.clone(), from.clone()]).await?;
+    let events = read(sql.report_events, vec![from.clone()]).await?;
+    let orphans = read(sql.report_orphans, vec![from]).await?;
+    let sweepers = read(sql.sweepers, Vec::new()).await?;
+    tx.commit().await.map_err(unavailable)?;
+    Ok(Snapshot {
+        as_of: clock(&now)?,
+        claims: claims.iter().map(ClaimView::read).collect::<Result<_, _>>()?,
+        events: events
+            .iter()
+            .map(|row| {
+                let key = key_of(row)?;
+                EventView::read(&key, row).map(|event| (key, event))
+            })
+            .collect::<Result<_, _>>()?,
+        orphans: orphans.iter().map(OrphanView::read).collect::<Result<_, _>>()?,
+        sweepers: sweepers.iter().map(SweeperView::read).collect::<Result<_, _>>()?,
+    })
+}
+
+/// One snapshot for all statements. SQLite's deferred transaction is one from its first read on.
+fn reading(dialect: Dialect) -> TransactionOptions {
+    let (isolation_level, access_mode) = match dialect {
+        Dialect::Postgres | Dialect::MySql => {
+            (Some(IsolationLevel::RepeatableRead), Some(AccessMode::ReadOnly))
+        }
+        Dialect::Sqlite => (None, None),
+    };
+    TransactionOptions { isolation_level, access_mode, sqlite_transaction_mode: None }
+}
+
+/// The one row of `SELECT <clock>`.
+pub(crate) fn clock(rows: &[QueryResult]) -> Result<Timestamp, Error> {
+    let unreadable = |what: String| Error::Malformed { key: "of the clock".into(), what };
+    let row = rows.first().ok_or_else(|| unreadable("no row".into()))?;
+    row.try_get_by_index(0).map(Timestamp::from_micros).map_err(|e| unreadable(e.to_string()))
+}

@@ -151,7 +151,7 @@ impl Walk {
             22 if self.f.state == State::InDoubt && self.w.chance(2) => self.look_begins(),
             20 if self.w.chance(6) => drop(self.happens(&Event::Cancel)),
             21 if self.w.chance(4) => drop(self.happens(&Event::Escalate)),
-            22 if self.w.chance(12) => self.restore(),
+            22 if self.w.chance(2) => self.restore(),
             23 => self.take(Taking::Begin),
             _ => {}
         }
@@ -285,7 +285,7 @@ impl Walk {
             self.backup = Some(self.f.clone());
             return;
         };
-        self.w.holders.clear();
+        self.w.stop();
         self.looks.clear();
         self.pages.clear();
         self.webhooks_seen = 0;

@@ -141,6 +141,13 @@ impl World {
         self.requests.is_empty() && !self.holders.iter().any(|h| matches!(h.stage, Stage::Ready))
     }
 
+    /// All instances are stopped: whatever they were calling is given up now.
+    pub(super) fn stop(&mut self) {
+        self.holders.clear();
+        let latest = self.now.plus(self.horizon);
+        self.requests.iter_mut().for_each(|r| r.lands = r.lands.min(latest));
+    }
+
     /// Time passes: what lands by then takes effect, in order.
     pub(super) fn advance(&mut self, to: Timestamp) {
         self.requests.sort_by_key(|r| r.lands);

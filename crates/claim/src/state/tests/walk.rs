@@ -30,8 +30,7 @@ pub(super) struct Walk {
     plan: Plan,
     looks: Vec<Look>,
     pages: Vec<Page>,
-    /// Wrong rulings that were accepted: repeats of what had happened, and "not done" of it.
-    wrong_repeats: usize,
+    /// "Not done" was ruled, and accepted, of what had happened.
     wrong_no: bool,
     webhooks_seen: usize,
     backup: Option<Facts>,
@@ -91,7 +90,6 @@ impl Walk {
             plan,
             looks: Vec::new(),
             pages: Vec::new(),
-            wrong_repeats: 0,
             wrong_no: false,
             webhooks_seen: 0,
             backup: None,
@@ -136,7 +134,8 @@ impl Walk {
         if let Some(m) = self.happens(&Event::Taking { how, room: LEASE }) {
             let send_until = before.send_until(m.set.doubt, LEASE);
             let (fence, token) = (self.f.fence, self.f.token);
-            self.w.holders.push(Holder { fence, token, send_until, stage: Stage::Ready });
+            let granted = before.repeats_granted > 0;
+            self.w.holders.push(Holder { fence, token, granted, send_until, stage: Stage::Ready });
         }
     }
 
@@ -255,7 +254,6 @@ impl Walk {
             looked: page.looked,
         };
         if self.happens(&event).is_some() && errs && !self.w.provider.effects.is_empty() {
-            self.wrong_repeats += usize::from(ruling == Ruling::Repeat);
             self.wrong_no |= ruling == Ruling::NotDone;
         }
     }
@@ -306,7 +304,9 @@ impl Walk {
     fn check(&self) -> Result<(), String> {
         let happened = self.w.provider.effects.len();
         let natural = self.f.declared.repeat == RepeatSafety::Natural;
-        if happened > 1 + self.wrong_repeats && !natural {
+        // Only a person who errs, and only by the one attempt that was granted, may double.
+        let excused = self.w.provider.effects.iter().filter(|e| e.granted && self.plan.person_errs).count();
+        if happened > 1 + excused && !natural {
             return Err(format!("{happened} effects"));
         }
         match self.f.state {

@@ -58,7 +58,7 @@ fn never_two_effects_never_a_false_answer_and_nothing_stuck() {
 #[test]
 fn a_wrong_ruling_doubles_at_most_once_and_is_never_made_worse_by_a_false_answer_or_hidden() {
     let plan = Plan { person_errs: true, ..HONEST };
-    walks(1 << 20, 15_000, plan, &mut Tally::new()).unwrap_or_else(|violation| panic!("{violation}"));
+    walks(1 << 20, 30_000, plan, &mut Tally::new()).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
 /// The window's rule keeps the greater of call timeout and landing horizon free, not their sum: a provider whose horizon

@@ -73,6 +73,19 @@ impl ClaimStore {
             .await
     }
 
+    /// The history of every claim that a handle names.
+    ///
+    /// # Errors
+    /// As [`ClaimStore::find`].
+    pub async fn history_of(&self, handle: &Handle) -> Result<Vec<(ClaimView, Vec<EventView>)>, Error> {
+        let mut all = Vec::new();
+        for claim in self.find_all(handle).await? {
+            let events = self.history(&claim.key).await?;
+            all.push((claim, events));
+        }
+        Ok(all)
+    }
+
     /// The frozen request; `None` when there is no such claim or its request was purged.
     ///
     /// # Errors

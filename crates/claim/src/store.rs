@@ -80,7 +80,7 @@ impl ClaimStore {
         let (pools, found) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                writer.close().await;
+                writer.close(async {}).await;
                 return Err(error);
             }
         };
@@ -99,18 +99,12 @@ impl ClaimStore {
     /// answer [`Error::Closed`].
     pub async fn close(&self) {
         let db = self.inner.db.clone();
-        // The pools belong to the writer's runtime, so they are closed there, as its last task.
-        let _ = self
-            .inner
-            .writer
-            .run(async move {
-                // Waits for the connections that are in use.
-                let _ = db.pools.write.clone().close().await;
-                let _ = db.pools.read.clone().close().await;
-                Ok(())
-            })
-            .await;
-        self.inner.writer.close().await;
+        // The pools belong to the writer's runtime, so they are closed there, when nothing uses them any more.
+        let pools = async move {
+            let _ = db.pools.write.clone().close().await;
+            let _ = db.pools.read.clone().close().await;
+        };
+        self.inner.writer.close(pools).await;
     }
 
     /// How it was opened.

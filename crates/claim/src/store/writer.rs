@@ -49,12 +49,13 @@ impl Writer {
         }
     }
 
-    /// Waits for every task to end, then stops the thread. New tasks are refused from now on.
-    pub(crate) async fn close(&self) {
+    /// Waits for every task to end, runs `last`, then stops the thread. New tasks are refused from now on.
+    pub(crate) async fn close(&self, last: impl Future<Output = ()> + Send + 'static) {
         self.tasks.close();
         self.tasks.wait().await;
         let stop = self.stop.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         if let Some((stop, thread)) = stop {
+            let _ = self.handle.spawn(last).await;
             let _ = stop.send(());
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }

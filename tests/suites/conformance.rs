@@ -1,4 +1,6 @@
 //! What the store means, the same on every database.
 
+#[path = "conformance/evidence.rs"]
+mod evidence;
 #[path = "conformance/life.rs"]
 mod life;

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use earmark_claim::policy::Cause;
 use earmark_claim::state::Finding;
 use earmark_claim::{
-    Answer, Backoff, Claim, ClaimKey, ClaimStore, ClaimView, Declared, Evidence, Failure, Held, InFlight, Joined,
-    NewClaim, ProviderAnswer, Receipt, RepeatSafety, State, StoreOptions, When,
+    Answer, Backoff, Claim, ClaimKey, ClaimStore, ClaimView, Declared, Evidence, Failure, Held, InFlight,
+    Joined, NewClaim, ProviderAnswer, Receipt, RepeatSafety, State, StoreOptions, When,
 };
 use sea_orm::{
     ConnectOptions, Database, DatabaseConnection, DatabaseTransaction, DbBackend, IsolationLevel,
-    SqliteTransactionMode, SqlxMySqlConnector, SqlxPostgresConnector, SqlxSqliteConnector, TransactionOptions,
-    TransactionTrait,
+    SqliteTransactionMode, SqlxMySqlConnector, SqlxPostgresConnector, SqlxSqliteConnector,
+    TransactionOptions, TransactionTrait,
 };
 use sqlx::Executor;
 
@@ -267,4 +267,22 @@ pub async fn purge(db: &TestDb, key: &ClaimKey) {
 /// How many rows a table has.
 pub async fn count(db: &EmptyDb, table: &str) -> i64 {
     db.number(&format!("SELECT COUNT(*) FROM {table}")).await
+}
+
+/// Whether a statement of this database's clients waits for a lock. SQLite has none to show.
+pub async fn waits_for_a_lock(db: &EmptyDb) -> bool {
+    let sql = match db.backend() {
+        Backend::Sqlite => return false,
+        Backend::Postgres => {
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        }
+        Backend::MariaDb => {
+            // The server refreshes this table only when nobody has read it for a tenth of a second.
+            tokio::time::sleep(Duration::from_millis(120)).await;
+            "SELECT COUNT(*) FROM information_schema.innodb_trx t \
+             JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
+             WHERE p.db = DATABASE() AND t.trx_state = 'LOCK WAIT'"
+        }
+    };
+    db.number(sql).await > 0
 }

@@ -44,9 +44,11 @@ impl ClaimStore {
         let statement = match handle {
             Handle::Key(key) => return Ok(self.find(key).await?.into_iter().collect()),
             Handle::Reference(r) => bind::statement(dialect, sql.by_reference, vec![r.as_str().into()]),
-            Handle::ProviderRef(id) => {
-                bind::statement(dialect, sql.by_provider_ref, vec![dialect.key_value(id)])
-            }
+            Handle::ProviderRef(id) => bind::statement(
+                dialect,
+                sql.by_provider_ref,
+                vec![dialect.key_value(&bind::provider_ref(id))],
+            ),
         };
         let db = self.inner.db.clone();
         self.inner

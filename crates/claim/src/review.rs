@@ -8,7 +8,7 @@ use crate::failure::chain;
 use crate::key::{ClaimKey, IdempotencyKey, Reference, hex};
 use crate::policy::Cause;
 use crate::read::Handle;
-use crate::receipt::Answer as ProviderAnswer;
+use crate::receipt::{Answer as ProviderAnswer, cut};
 use crate::state::{Event, Finding, Move, Ruling, Seen, State};
 use crate::store::ClaimStore;
 use crate::store::bind::{self, Note};
@@ -92,7 +92,7 @@ impl ClaimStore {
             Ruling::Repeat => "repeat",
         };
         let provider_ref = match &decision.ruling {
-            Ruling::Done { provider_ref } => provider_ref.clone(),
+            Ruling::Done { provider_ref } => provider_ref.as_deref().map(bind::provider_ref),
             _ => None,
         };
         let detail = serde_json::json!({
@@ -102,9 +102,17 @@ impl ClaimStore {
             "horizon_s": decision.horizon.map(|d| d.as_secs_f64()),
             "looked": decision.looked,
         });
-        let note =
-            Note { actor: Some(decision.actor), detail: detail.to_string(), provider_ref, answer: None };
+        let note = Note {
+            actor: Some(decision.actor),
+            detail: detail.to_string(),
+            provider_ref: provider_ref.clone(),
+            answer: None,
+        };
         let Decision { seen, ruling, horizon, looked, .. } = decision;
+        let ruling = match ruling {
+            Ruling::Done { .. } => Ruling::Done { provider_ref },
+            other => other,
+        };
         let event = Event::Rule { seen, ruling, horizon, looked };
         self.moved("resolve", key, event, note).await
     }
@@ -142,6 +150,7 @@ impl ClaimStore {
             let faults = vec!["source must have 1 to 128 bytes without control characters".to_owned()];
             return Err(Error::Invalid { what: "the evidence", faults });
         }
+        let evidence = Evidence { finding: filed(evidence.finding), ..evidence };
         let found = match about {
             About::Key(key) => self.find_all(&Handle::Key(key.clone())).await?,
             About::Reference(r) => self.find_all(&Handle::Reference(r.clone())).await?,
@@ -188,10 +197,13 @@ impl ClaimStore {
             About::IdempotencyKey(k) => Some(k.as_str()),
             _ => None,
         });
-        let provider_ref = dialect.key_value_opt(match about {
-            About::ProviderRef(id) => Some(id.as_str()),
-            _ => first_id.as_deref(),
-        });
+        let provider_ref = dialect.key_value_opt(
+            match about {
+                About::ProviderRef(id) => Some(bind::provider_ref(id)),
+                _ => first_id,
+            }
+            .as_deref(),
+        );
         let Token(id) = Token::fresh().map_err(Error::Random)?;
         let values = vec![
             hex(&id).into(),
@@ -204,7 +216,7 @@ impl ClaimStore {
             word.into(),
             detail.clone().into(),
             evidence.answer.as_ref().map(|a| a.bytes.clone()).into(),
-            evidence.answer.as_ref().map(|a| a.content_type.clone()).into(),
+            evidence.answer.as_ref().map(|a| bind::content_type(&a.content_type)).into(),
             provider_ref.clone(),
             evidence.source.into(),
             detail.into(),
@@ -230,6 +242,7 @@ impl ClaimStore {
         finding: Finding,
         again_in: Duration,
     ) -> Result<State, Error> {
+        let finding = filed(finding);
         let (detail, provider_ref) = describe_finding(&finding);
         let note = Note { detail: detail.to_string(), provider_ref, ..Note::default() };
         let event = Event::Look { fence: view.facts.fence, begun_at, finding, again_in };
@@ -304,10 +317,28 @@ const REASON_BYTES_MAX: usize = 4096;
 fn describe(evidence: &Evidence) -> (String, Option<String>) {
     let (mut detail, first) = describe_finding(&evidence.finding);
     if let serde_json::Value::Object(map) = &mut detail {
-        map.insert("more".into(), evidence.detail.clone());
+        map.insert("more".into(), bounded(&evidence.detail));
         map.insert("digest".into(), evidence.answer.as_ref().map(ProviderAnswer::digest_hex).into());
     }
     (detail.to_string(), first)
+}
+
+/// At most [`MORE_BYTES_MAX`] bytes of a detail, as text where it is cut: a server refuses a statement of many megabytes, and
+/// evidence is never refused.
+fn bounded(detail: &serde_json::Value) -> serde_json::Value {
+    let text = detail.to_string();
+    if text.len() <= MORE_BYTES_MAX { detail.clone() } else { cut(text, MORE_BYTES_MAX).into() }
+}
+
+/// Bytes kept of what evidence says beside its finding, as much as of an answer.
+const MORE_BYTES_MAX: usize = 64 * 1024;
+
+/// The finding with its ids as they are kept.
+fn filed(finding: Finding) -> Finding {
+    match finding {
+        Finding::Done { ids } => Finding::Done { ids: ids.iter().map(|id| bind::provider_ref(id)).collect() },
+        other => other,
+    }
 }
 
 fn describe_finding(finding: &Finding) -> (serde_json::Value, Option<String>) {

@@ -7,7 +7,7 @@ use crate::claim::{Claim, InFlight, Token};
 use crate::error::Error;
 use crate::failure::{Failure, Verdict};
 use crate::policy::backoff;
-use crate::receipt::{Answer as ProviderAnswer, Receipt};
+use crate::receipt::{Answer as ProviderAnswer, Receipt, cut};
 use crate::state::{Event, Outcome, State, Verb, next};
 use crate::store::ClaimStore;
 use crate::store::bind::{self, Apply, Note};
@@ -37,6 +37,9 @@ impl Default for Backoff {
     }
 }
 
+/// Bytes kept of what a failure says to a person. A message of megabytes would be refused by the server, and the outcome with it.
+const MESSAGE_BYTES_MAX: usize = 4096;
+
 /// What a settle answers: what is on file now.
 #[derive(Debug)]
 #[must_use = "somebody else may have settled first"]
@@ -60,27 +63,33 @@ impl ClaimStore {
         backoff: Backoff,
     ) -> Result<Settled, Error> {
         let tries = claim.facts.attempts;
+        let filed = |id: Option<String>| id.as_deref().map(bind::provider_ref);
         match outcome {
             Ok(receipt) => {
+                let provider_ref = filed(receipt.provider_ref);
                 let note = Note {
                     detail: "{}".into(),
-                    provider_ref: receipt.provider_ref.clone(),
+                    provider_ref: provider_ref.clone(),
                     answer: receipt.answer.clone(),
                     actor: None,
                 };
-                let done = Outcome::Done { provider_ref: receipt.provider_ref.clone() };
+                let done = Outcome::Done { provider_ref };
                 self.settle_outcome(claim, done, note, receipt.answer, Duration::ZERO).await
             }
             Err(failure) => {
-                let again_in = backoff.after(tries.saturating_sub(1), failure.retry_after);
+                // However long the provider asks to wait: at the age limit a person must look.
+                let again_in = backoff
+                    .after(tries.saturating_sub(1), failure.retry_after)
+                    .min(claim.facts.declared.age_max);
+                let provider_ref = filed(failure.provider_ref);
                 let detail = serde_json::json!({
                     "class": failure.class.as_str(),
-                    "message": failure.message,
+                    "message": cut(failure.message, MESSAGE_BYTES_MAX),
                     "retry_after_s": failure.retry_after.map(|d| d.as_secs()),
                 });
                 let note = Note {
                     detail: detail.to_string(),
-                    provider_ref: failure.provider_ref.clone(),
+                    provider_ref: provider_ref.clone(),
                     answer: failure.answer.map(|answer| *answer),
                     actor: None,
                 };
@@ -88,7 +97,7 @@ impl ClaimStore {
                 let outcome = match failure.verdict {
                     Verdict::Refused { covers_earlier } => Outcome::Refused { covers_earlier, class },
                     Verdict::NotSent => Outcome::NotSent { class },
-                    Verdict::Unknown => Outcome::Unknown { provider_ref: failure.provider_ref, class },
+                    Verdict::Unknown => Outcome::Unknown { provider_ref, class },
                 };
                 self.settle_outcome(claim, outcome, note, None, again_in).await
             }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use earmark_claim::state::Finding;
 use earmark_claim::{
-    About, Answer, Backoff, Claim, ClaimStore, Failure, Handle, InFlight, ProviderAnswer, Receipt, Recorded, Settled,
-    State,
+    About, Answer, Backoff, Claim, ClaimStore, Failure, Handle, InFlight, ProviderAnswer, Receipt, Recorded,
+    Settled, State,
 };
 use earmark_tests::claims::{
-    count, done, eventually, evidence, history, in_state, key, never, new_claim, purge, receipt, soon, state, store,
-    view, won,
+    begin, count, done, eventually, evidence, history, in_state, key, never, new_claim, purge, receipt, soon,
+    state, store, view, waits_for_a_lock, won,
 };
 use earmark_tests::{TestDb, per_backend};
-use sea_orm::{ConnectionTrait, TransactionTrait};
+use sea_orm::ConnectionTrait;
 
 fn findings() -> [Finding; 5] {
     [
@@ -209,7 +209,7 @@ per_backend! {
         for (id, was, evidence) in [("m1", State::Confirmed, done("ch_2")), ("m2", State::InFlight, done("ch_1"))] {
             let key = key(id);
             in_state(&db, &store, &key, was, never()).await;
-            let other = db.connection().begin().await.unwrap();
+            let other = begin(db.connection()).await;
             let taken = format!(
                 "INSERT INTO earmark_event (tenant, consumer, message_id, seq, at, fence, revision, name, from_state, to_state) \
                  SELECT tenant, consumer, message_id, 1, created_at, fence, revision, 'mismatch', state, state \
@@ -245,19 +245,4 @@ per_backend! {
 /// Two facts that cannot both be true.
 fn contradicts(was: State, finding: &Finding) -> bool {
     was == State::Abandoned && matches!(finding, Finding::Done { .. })
-}
-
-/// Whether a statement of this database's clients waits for a lock.
-async fn waits_for_a_lock(db: &TestDb) -> bool {
-    let sql = match db.backend() {
-        earmark_tests::Backend::Postgres => {
-            "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        }
-        _ => {
-            "SELECT COUNT(*) FROM information_schema.innodb_trx t \
-             JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
-             WHERE p.db = DATABASE() AND t.trx_state = 'LOCK WAIT'"
-        }
-    };
-    db.number(sql).await > 0
 }

@@ -214,7 +214,10 @@ impl Db {
             }
         };
         if made.verb == Verb::Contradict && before.answer.is_some() {
-            tx.execute_raw(bind::keep_receipt(dialect, &ask.key)).await.map_err(Failed::Before)?;
+            tx.execute_raw(bind::keep_receipt(dialect, &ask.key)).await.map_err(|e| {
+                // A mismatch is numbered without the row's lock, and may have taken the number.
+                Failed::Before(if dialect.is_unique_violation(&e) { outnumbered() } else { e })
+            })?;
         }
         let confirms = made.moves() && made.to == State::Confirmed;
         let apply = Apply {

@@ -39,6 +39,8 @@ impl Writer {
         &self,
         task: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
+        // Counted before the question is asked, so that `close` cannot pass between the question and the task.
+        let _counted = self.tasks.token();
         if self.tasks.is_closed() {
             return Err(Error::Closed);
         }
@@ -49,10 +51,11 @@ impl Writer {
         }
     }
 
-    /// Waits for every task to end, then stops the thread. New tasks are refused from now on.
-    pub(crate) async fn close(&self) {
+    /// Waits for every task to end, runs the last one, then stops the thread. New tasks are refused from now on.
+    pub(crate) async fn close(&self, last: impl Future<Output = ()> + Send + 'static) {
         self.tasks.close();
         self.tasks.wait().await;
+        let _ = self.handle.spawn(last).await;
         let stop = self.stop.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         if let Some((stop, thread)) = stop {
             let _ = stop.send(());

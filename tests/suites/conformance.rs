@@ -4,3 +4,5 @@
 mod evidence;
 #[path = "conformance/life.rs"]
 mod life;
+#[path = "conformance/startup.rs"]
+mod startup;

@@ -2,6 +2,8 @@
 
 #[path = "conformance/evidence.rs"]
 mod evidence;
+#[path = "conformance/join.rs"]
+mod join;
 #[path = "conformance/life.rs"]
 mod life;
 #[path = "conformance/startup.rs"]

@@ -6,7 +6,7 @@ use sea_orm::Value;
 
 use crate::error::Error;
 use crate::key::{ClaimKey, Reference};
-use crate::receipt::cut;
+use crate::receipt::{cut, provider_id};
 use crate::store::bind;
 use crate::store::row::{ClaimView, EventView, key_of, text};
 use crate::store::{ClaimStore, write::Db};
@@ -47,9 +47,11 @@ impl ClaimStore {
         let statement = match handle {
             Handle::Key(key) => return Ok(self.find(key).await?.into_iter().collect()),
             Handle::Reference(r) => bind::statement(dialect, sql.by_reference, vec![r.as_str().into()]),
-            Handle::ProviderRef(id) => {
-                bind::statement(dialect, sql.by_provider_ref, vec![dialect.key_value(id)])
-            }
+            Handle::ProviderRef(id) => bind::statement(
+                dialect,
+                sql.by_provider_ref,
+                vec![dialect.key_value(&provider_id(id.clone()))],
+            ),
         };
         let db = self.inner.db.clone();
         self.inner

@@ -138,8 +138,9 @@ impl Dialect {
                 _ => Fault::Rejected,
             },
             Self::MySql => match code {
-                // deadlock, lock wait timeout, statement timeouts (MySQL, MariaDB)
-                "1213" | "1205" | "3024" | "1969" => Fault::Contention,
+                // deadlock, lock wait timeout, statement timeouts (MySQL, MariaDB), a row that changed since the snapshot
+                // (MariaDB with innodb_snapshot_isolation, its default since 11.6)
+                "1213" | "1205" | "3024" | "1969" | "1020" => Fault::Contention,
                 // server shutdown, connection killed, aborted
                 "1053" | "1927" | "1317" | "1152" | "1184" => Fault::Unclear,
                 // too many connections, disk full, table full, read only
@@ -169,7 +170,7 @@ impl Dialect {
     pub(crate) fn is_whole_transaction_retry(self, error: &DbErr) -> bool {
         matches!(
             (self, self.code(error).as_deref()),
-            (Self::Postgres, Some("40001" | "40P01")) | (Self::MySql, Some("1213"))
+            (Self::Postgres, Some("40001" | "40P01")) | (Self::MySql, Some("1213" | "1020"))
         )
     }
 

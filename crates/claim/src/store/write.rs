@@ -214,7 +214,10 @@ impl Db {
             }
         };
         if made.verb == Verb::Contradict && before.answer.is_some() {
-            tx.execute_raw(bind::keep_receipt(dialect, &ask.key)).await.map_err(Failed::Before)?;
+            tx.execute_raw(bind::keep_receipt(dialect, &ask.key)).await.map_err(|e| {
+                // A mismatch is numbered without the row's lock, and may have taken the number.
+                Failed::Before(if dialect.is_unique_violation(&e) { outnumbered() } else { e })
+            })?;
         }
         let confirms = made.moves() && made.to == State::Confirmed;
         let apply = Apply {
@@ -321,7 +324,8 @@ impl Db {
 
     async fn append_once_inner(&self, key: &ClaimKey, verb: Verb, note: &Note) -> Result<(), Failed> {
         let tx = self.begin().await.map_err(Failed::Before)?;
-        append_once_in(&tx, self.pools.dialect, key, verb, note).await.map_err(Failed::Before)?;
+        let dialect = self.pools.dialect;
+        append_once_in(&tx, dialect, dialect.sql().row, key, verb, note).await.map_err(Failed::Before)?;
         tx.commit().await.map_err(Failed::AtCommit)
     }
 
@@ -416,10 +420,12 @@ impl Db {
 }
 
 /// Keeps an event where nothing moves, unless the very same is on file, in any transaction, and without the row's lock: a mismatch
-/// found inside a caller's transaction must neither wait for the claim's holder nor hold it up.
+/// found inside a caller's transaction must neither wait for the claim's holder nor hold it up. `row`: how the row is read, which
+/// an old snapshot of the caller's would not show.
 pub(crate) async fn append_once_in(
     tx: &DatabaseTransaction,
     dialect: Dialect,
+    row: &'static str,
     key: &ClaimKey,
     verb: Verb,
     note: &Note,
@@ -429,7 +435,7 @@ pub(crate) async fn append_once_in(
     known.extend([note.actor.clone().unwrap_or_default().into(), note.detail.clone().into()]);
     let mut numbered = 0;
     while tx.query_all_raw(bind::statement(dialect, sql.fact_known, known.clone())).await?.is_empty() {
-        let rows = tx.query_all_raw(bind::by_key(dialect, sql.row, key)).await?;
+        let rows = tx.query_all_raw(bind::by_key(dialect, row, key)).await?;
         // The claim's own transaction is not committed yet, or it is gone: there is nothing to keep the event beside.
         let Some(row) = rows.first() else { return Ok(()) };
         let facts = ClaimView::read(row).map_err(|e| DbErr::Custom(e.to_string()))?.facts;

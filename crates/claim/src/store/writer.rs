@@ -39,6 +39,8 @@ impl Writer {
         &self,
         task: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
+        // Counted before the question is asked, so that `close` cannot pass between the question and the task.
+        let _counted = self.tasks.token();
         if self.tasks.is_closed() {
             return Err(Error::Closed);
         }

@@ -39,12 +39,16 @@ impl Writer {
         &self,
         task: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        // Counted before the question is asked, so that `close` cannot pass between the question and the task.
-        let _counted = self.tasks.token();
-        if self.tasks.is_closed() {
-            return Err(Error::Closed);
-        }
-        match self.tasks.spawn_on(task, &self.handle).await {
+        let spawned = {
+            // Counted before the question is asked, so that `close` cannot pass between the question and the task; and not
+            // longer, since the caller may never poll again.
+            let _counted = self.tasks.token();
+            if self.tasks.is_closed() {
+                return Err(Error::Closed);
+            }
+            self.tasks.spawn_on(task, &self.handle)
+        };
+        match spawned.await {
             Ok(answer) => answer,
             Err(join) if join.is_panic() => std::panic::resume_unwind(join.into_panic()),
             Err(_) => Err(Error::Closed),

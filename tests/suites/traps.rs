@@ -1,0 +1,4 @@
+//! The ways to a false "claim committed", each first shown on the plain driver (the control), then on the store.
+
+#[path = "traps/lost.rs"]
+mod lost;

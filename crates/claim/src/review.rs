@@ -49,6 +49,23 @@ pub struct Evidence {
     pub answer: Option<Answer>,
 }
 
+/// What a look found, and what a person needs to believe it.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// What it found.
+    pub finding: Finding,
+    /// What was asked and answered, for a person.
+    pub note: String,
+    /// The answer, kept as evidence.
+    pub answer: Option<Answer>,
+}
+
+impl From<Finding> for Look {
+    fn from(finding: Finding) -> Self {
+        Self { finding, note: String::new(), answer: None }
+    }
+}
+
 /// What became of a piece of evidence. It is kept in every case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
@@ -231,8 +248,7 @@ impl ClaimStore {
         Ok(Recorded::Orphan)
     }
 
-    /// A probe's look, judged: about the attempt of `view`'s fence, begun at `begun_at` by the database's clock. `note` says what was asked and
-    /// answered; `answer` is the evidence.
+    /// A probe's look, judged: about the attempt of `view`'s fence, begun at `begun_at` by the database's clock.
     ///
     /// # Errors
     /// [`Error::NotFound`]; otherwise only when the database cannot be written.
@@ -240,10 +256,10 @@ impl ClaimStore {
         &self,
         view: &ClaimView,
         begun_at: Timestamp,
-        look: (Finding, String, Option<Answer>),
+        look: impl Into<Look>,
         again_in: Duration,
     ) -> Result<State, Error> {
-        let (finding, said, answer) = look;
+        let Look { finding, note: said, answer } = look.into();
         let (finding, said) = (kept(finding), cut(said, REASON_BYTES_MAX));
         let (mut detail, provider_ref) = describe_finding(&finding);
         if let serde_json::Value::Object(map) = &mut detail {

@@ -54,7 +54,8 @@ impl ClaimStore {
     }
 
     /// Opens the store beside a host's pool: with its URL, TLS, search path, credentials and hooks, on connections of its
-    /// own, so that a connection that somebody else's cancelled future has spoiled is never used.
+    /// own, so that a connection that somebody else's cancelled future has spoiled is never used. (On SQLite the pool's
+    /// `before_acquire` hook is not inherited: the store needs one of its own.)
     ///
     /// # Errors
     /// As [`ClaimStore::connect`]; also for a mock, a proxy, or a disconnected handle.

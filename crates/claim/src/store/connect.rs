@@ -163,8 +163,8 @@ mod sqlite {
     use std::time::Duration;
 
     use sea_orm::SqlxSqliteConnector;
-    use sqlx::ConnectOptions;
     use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+    use sqlx::{ConnectOptions, Connection};
 
     use super::{Dialect, Error, Pools, StoreOptions, unreachable};
 
@@ -183,8 +183,17 @@ mod sqlite {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT);
-        let write =
-            pool!(pool.clone(), 1, options).connect_with(connect.clone()).await.map_err(unreachable)?;
+        // Where SQLite ends a transaction by itself (disk full), the driver's roll-back fails and it counts that transaction for
+        // ever: every later "commit" on the connection is the release of a savepoint, and commits nothing. Such a connection is
+        // thrown away.
+        let write = pool!(pool.clone(), 1, options)
+            .before_acquire(|connection, _| {
+                let sound = !connection.is_in_transaction();
+                Box::pin(std::future::ready(Ok(sound)))
+            })
+            .connect_with(connect.clone())
+            .await
+            .map_err(unreachable)?;
         // However it was named: a database without a file is in memory.
         let file = sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'");
         let file: Option<String> = file.fetch_optional(&write).await.map_err(unreachable)?.flatten();

@@ -92,6 +92,10 @@ impl Dialect {
 
     /// What a failed statement left behind, by the server's numeric code.
     pub(crate) fn fault(self, error: &DbErr) -> Fault {
+        // No connection could be made or had: nothing was handed over, whatever the server said to the login.
+        if matches!(error, DbErr::Conn(_) | DbErr::ConnectionAcquire(_)) {
+            return Fault::Unavailable;
+        }
         match sqlx_error(error) {
             Some(sqlx::Error::Database(_)) => match self.code(error) {
                 Some(code) => self.fault_of_code(&code),
@@ -104,7 +108,6 @@ impl Dialect {
             // The row is there and cannot be read: a decoding error is not a lost commit, but it proves nothing either.
             Some(_) => Fault::Unclear,
             None => match error {
-                DbErr::ConnectionAcquire(_) => Fault::Unavailable,
                 // Our own signs that a row went, or that an event's number was taken, between two statements.
                 DbErr::RecordNotFound(_) | DbErr::RecordNotInserted => Fault::Contention,
                 DbErr::Type(_) | DbErr::Json(_) | DbErr::TryIntoErr { .. } => Fault::Rejected,

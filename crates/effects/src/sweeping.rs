@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use earmark_claim::policy::{look_again, look_wait};
-use earmark_claim::state::Finding;
-use earmark_claim::{ClaimView, Declared, State};
+use earmark_claim::state::{Facts, Finding};
+use earmark_claim::{ClaimView, Declared, State, Timestamp};
 
 use crate::erased::Performer;
 use crate::error::Error;
@@ -37,7 +37,7 @@ impl Earmark {
     }
 
     /// The claim's facts as the sweep judges them: on the stricter of what is frozen and what is registered.
-    pub fn judged(&self, view: &ClaimView) -> earmark_claim::state::Facts {
+    pub fn judged(&self, view: &ClaimView) -> Facts {
         let mut facts = view.facts.clone();
         if let Some(registered) = self.registered(view) {
             facts.declared = facts.declared.stricter(&registered);
@@ -66,9 +66,11 @@ impl Earmark {
             "result" => word(&look.finding),
         )
         .increment(1);
+        let judged = self.judged(view);
+        let look = weakened(look, begun_at, &view.facts, &judged);
         let backoff = self.parts.backoff;
-        let wait = look_wait(&view.facts, backoff.base, backoff.max, fastrand::f64());
-        let again_in = look_again(&view.facts, wait);
+        let wait = look_wait(&judged, backoff.base, backoff.max, fastrand::f64());
+        let again_in = look_again(&judged, wait);
         Ok(self
             .parts
             .store
@@ -103,6 +105,17 @@ impl Earmark {
         }
         self.parts.entries.get(&view.kind)?.performer.clone()
     }
+}
+
+/// The store judges a look by what is frozen. Where "not found" would be proof by that, but is none by what is registered now
+/// (the probe was found to lag, or to miss some), it says nothing.
+fn weakened(look: Look, begun_at: Timestamp, frozen: &Facts, judged: &Facts) -> Look {
+    let is_proof = |facts: &Facts| facts.proof_from().is_some_and(|from| begun_at > from);
+    if look.finding != Finding::NotDone || !is_proof(frozen) || is_proof(judged) {
+        return look;
+    }
+    let note = format!("{} (not found, which is no proof yet by what is registered now)", look.note);
+    Look { finding: Finding::CannotTell, note, ..look }
 }
 
 #[cfg(feature = "http")]

@@ -150,8 +150,10 @@ impl Earmark {
         new: NewClaim,
     ) -> Result<Joined, Error> {
         let joined = self.parts.store.claim_in(tx, key, new).await?;
-        if let Joined::Held(_) = joined {
-            count_created(key, entry);
+        match joined {
+            Joined::Held(_) => count_created(key, entry),
+            Joined::Lost(Claimed::Mismatch) => count_mismatch(key, entry),
+            Joined::Lost(_) => {}
         }
         Ok(joined)
     }

@@ -472,7 +472,7 @@ impl ClaimStore {
     }
 
     async fn expire(&self, key: &ClaimKey) -> Result<(), Error> {
-        match self.ask("expire", key, Event::Expire, Note::default(), true).await? {
+        match self.ask("expire", key, Event::Expire, Note::default(), true, None).await? {
             Judged::Refused(why) => tracing::debug!(%key, why = chain(&why), "not expired"),
             Judged::Made { .. } | Judged::Missing => {}
         }

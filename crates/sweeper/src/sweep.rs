@@ -244,7 +244,7 @@ impl Sweeper {
                     return Ok(());
                 }
                 Act::Escalate(cause) => {
-                    store.escalate(key, cause, None).await?;
+                    store.escalate(key, cause, None, earmark.registered(&view).as_ref()).await?;
                     done.escalated += 1;
                     self.report_cause(&view, cause);
                     return Ok(());

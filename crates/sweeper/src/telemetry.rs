@@ -13,13 +13,13 @@ pub const RUNS: &str = "earmark_sweep_runs_total";
 pub const LAST_SUCCESS: &str = "earmark_sweep_last_success_timestamp_seconds";
 /// Histogram, seconds: how long a pass took.
 pub const SECONDS: &str = "earmark_sweep_duration_seconds";
-/// Counter: what was done with due claims, by action (`doubt`, `expire`, `perform`, `look`, `escalate`, `leave`, `fail`).
+/// Counter: what was done with due claims, by action (`doubt`, `expire`, `perform`, `look`, `escalate`, `leave`, `rest`, `fail`).
 pub const ACTIONS: &str = "earmark_sweep_actions_total";
 /// Counter: claims handed to a person, by consumer, kind, downstream and error_class.
 pub const ESCALATED: &str = "earmark_claim_escalated_total";
 
 /// Every label of [`ACTIONS`], so that all start at zero.
-const ACTION_WORDS: [&str; 7] = ["doubt", "expire", "perform", "look", "escalate", "leave", "fail"];
+const ACTION_WORDS: [&str; 8] = ["doubt", "expire", "perform", "look", "escalate", "leave", "rest", "fail"];
 
 /// Makes every series at zero, so that a rate can be taken from the first scrape on.
 pub fn start() {
@@ -34,8 +34,16 @@ pub fn start() {
 pub(crate) fn passed(pass: &Pass, took: Duration) {
     metrics::counter!(RUNS, "result" => "ok").increment(1);
     metrics::histogram!(SECONDS).record(took.as_secs_f64());
-    let done =
-        [pass.doubted, pass.expired, pass.performed, pass.looked, pass.escalated, pass.left, pass.failed];
+    let done = [
+        pass.doubted,
+        pass.expired,
+        pass.performed,
+        pass.looked,
+        pass.escalated,
+        pass.left,
+        pass.rested,
+        pass.failed,
+    ];
     for (action, n) in ACTION_WORDS.into_iter().zip(done) {
         metrics::counter!(ACTIONS, "action" => action).increment(n);
     }

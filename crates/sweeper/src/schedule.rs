@@ -100,59 +100,60 @@ impl Sweeper {
     /// # Errors
     /// [`Error::Schedule`] when the scheduler cannot be started.
     pub async fn run(&self, schedule: &Schedule, stop: CancellationToken) -> Result<(), Error> {
-        let pass = async || match self.try_run_once(&stop).await {
-            Ok(Some(pass)) if pass.due > 0 => tracing::info!(?pass, "swept"),
-            Ok(Some(_)) => tracing::debug!("nothing due"),
-            Ok(None) => tracing::debug!("a pass is running already"),
-            // Counted and logged where it failed.
-            Err(_) => {}
-        };
         let strike = Arc::new(Notify::new());
         // What a crash left behind is not made to wait for the first strike.
         strike.notify_one();
         let mut metronome = Some(start(schedule, strike.clone()).await?);
-        let mut restart = async || {
-            if let Some(mut old) = metronome.take() {
-                let _ = old.shutdown().await;
+        while let Some(heard) = next(schedule, &strike, &stop).await {
+            if heard == Heard::Silence {
+                tracing::error!(
+                    "the scheduler has fallen silent; sweeping without it, and starting it again"
+                );
+                end(metronome.take()).await;
+                match start(schedule, strike.clone()).await {
+                    Ok(new) => metronome = Some(new),
+                    Err(error) => tracing::error!(%error, "the scheduler cannot be started again"),
+                }
             }
-            match start(schedule, strike.clone()).await {
-                Ok(new) => metronome = Some(new),
-                Err(error) => tracing::error!(%error, "the scheduler cannot be started again"),
+            match self.try_run_once(&stop).await {
+                Ok(Some(pass)) if pass.due > 0 => tracing::info!(?pass, "swept"),
+                Ok(Some(_)) => tracing::debug!("nothing due"),
+                Ok(None) => tracing::debug!("a pass is running already"),
+                // Counted and logged where it failed.
+                Err(_) => {}
             }
-        };
-        beat(schedule, &strike, &stop, pass, &mut restart).await;
-        if let Some(mut metronome) = metronome {
-            let _ = metronome.shutdown().await;
         }
+        end(metronome).await;
         Ok(())
     }
 }
 
-/// One pass for each strike, and by itself when the metronome falls silent; never two at once.
-async fn beat(
-    schedule: &Schedule,
-    strike: &Notify,
-    stop: &CancellationToken,
-    mut pass: impl AsyncFnMut(),
-    mut restart: impl AsyncFnMut(),
-) {
-    loop {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = strike.notified() => {}
-            () = tokio::time::sleep(schedule.until(SILENT_STRIKES) + LATE) => {
-                tracing::error!("the scheduler has fallen silent; sweeping without it, and starting it again");
-                restart().await;
-            }
-        }
-        let jitter = (schedule.until(1) / 10).mul_f64(fastrand::f64()).min(LATE);
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(jitter) => {}
-        }
-        pass().await;
+/// Why a pass is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Strike,
+    Silence,
+}
+
+/// Waits for the next occasion; `None`: to stop. Strikes during a pass are one occasion, however many.
+async fn next(schedule: &Schedule, strike: &Notify, stop: &CancellationToken) -> Option<Heard> {
+    let heard = tokio::select! {
+        biased;
+        () = stop.cancelled() => return None,
+        () = strike.notified() => Heard::Strike,
+        () = tokio::time::sleep(schedule.until(SILENT_STRIKES) + LATE) => Heard::Silence,
+    };
+    let jitter = (schedule.until(1) / 10).mul_f64(fastrand::f64()).min(LATE);
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => None,
+        () = tokio::time::sleep(jitter) => Some(heard),
+    }
+}
+
+async fn end(metronome: Option<JobScheduler>) {
+    if let Some(mut metronome) = metronome {
+        let _ = metronome.shutdown().await;
     }
 }
 
@@ -205,34 +206,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_metronome_that_falls_silent_does_not_stop_the_sweep_and_is_started_again() {
+    async fn a_metronome_that_falls_silent_does_not_stop_the_sweep() {
         let schedule = Schedule::every(Duration::from_secs(1)).expect("a schedule");
         let (strike, stop) = (Notify::new(), CancellationToken::new());
-        let restarted = std::cell::Cell::new(0);
-        let pass = async || stop.cancel();
-        beat(&schedule, &strike, &stop, pass, async || restarted.set(restarted.get() + 1)).await;
-        assert_eq!(restarted.get(), 1, "nobody struck, and a pass was made");
+        assert_eq!(next(&schedule, &strike, &stop).await, Some(Heard::Silence));
+        strike.notify_one();
+        assert_eq!(next(&schedule, &strike, &stop).await, Some(Heard::Strike));
+        strike.notify_one();
+        stop.cancel();
+        assert_eq!(next(&schedule, &strike, &stop).await, None, "a stop comes first");
     }
 
     #[tokio::test]
-    async fn strikes_during_a_slow_pass_make_one_more_and_no_two_at_once() {
+    async fn strikes_during_a_slow_pass_make_one_more_pass() {
         let schedule = Schedule::every(Duration::from_secs(1)).expect("a schedule");
         let (strike, stop) = (Notify::new(), CancellationToken::new());
-        let (running, passes) = (std::cell::Cell::new(false), std::cell::Cell::new(0));
-        strike.notify_one();
-        let pass = async || {
-            assert!(!running.replace(true), "it overlaps itself");
-            // Struck while it runs, as by a scheduler that does not wait.
+        for _ in 0..5 {
             strike.notify_one();
-            strike.notify_one();
-            tokio::task::yield_now().await;
-            passes.set(passes.get() + 1);
-            if passes.get() == 3 {
-                stop.cancel();
-            }
-            running.set(false);
-        };
-        beat(&schedule, &strike, &stop, pass, async || panic!("it is not silent")).await;
-        assert_eq!(passes.get(), 3);
+        }
+        assert_eq!(next(&schedule, &strike, &stop).await, Some(Heard::Strike));
+        assert_eq!(next(&schedule, &strike, &stop).await, Some(Heard::Silence));
     }
 }

@@ -13,6 +13,7 @@ mod declared;
 mod error;
 pub mod failure;
 mod key;
+mod list;
 mod new_claim;
 pub mod policy;
 mod read;
@@ -33,6 +34,7 @@ pub use key::{
     BadReference, CONSUMER_BYTES_MAX, ClaimKey, Fingerprint, IdempotencyKey, KeyError, MESSAGE_ID_BYTES_MAX,
     MessageId, Namespace, Reference, TENANT_BYTES_MAX, VerbatimRule,
 };
+pub use list::{Filter, Listing, OpenTally};
 pub use new_claim::{Currency, KeyChoice, Money, NewClaim, REQUEST_BYTES_MAX, When};
 pub use read::Handle;
 pub use receipt::{ANSWER_BYTES_MAX, Answer, Receipt, Undecoded};

@@ -122,8 +122,8 @@ per_backend! {
         let events = store.history(&key).await.unwrap();
         let names: Vec<_> = events.iter().map(|e| e.name.as_str()).collect();
         assert_eq!(names, ["mismatch"], "the same again is no new fact");
-        let (fingerprint, on_file) = ("\"asked\"", "\"on_file\"");
-        assert!(events[0].detail.contains(fingerprint) && events[0].detail.contains(on_file), "{}", events[0].detail);
+        let (asked, on_file) = ("\"fingerprint\"", "\"on_file\"");
+        assert!(events[0].detail.contains(asked) && events[0].detail.contains(on_file), "{}", events[0].detail);
         assert_eq!(counters.sum(telemetry::MISMATCHES, &[("consumer", &consumer)]), 2);
     }
 

@@ -177,11 +177,12 @@ impl Db {
         let dialect = self.pools.dialect;
         let history = self.read(what, bind::by_key(dialect, dialect.sql().history, &ask.key)).await;
         let revision = before.facts.revision + u64::from(made.new_fact);
+        let written = reopening(before, made, &ask.note);
         for row in history.map_err(still_unclear)? {
             let event = EventView::read(&ask.key, &row)?;
             if event.name == made.verb.as_str()
                 && (event.fence, event.revision) == (before.facts.fence, revision)
-                && (event.actor, event.detail) == (ask.note.actor.clone(), ask.note.detail.clone())
+                && (&event.actor, &event.detail) == (&written.actor, &written.detail)
             {
                 return Ok(true);
             }

@@ -5,6 +5,7 @@ pub mod counters;
 pub mod db;
 pub mod effects;
 pub mod http;
+pub mod process;
 pub mod provider;
 pub mod sweep;
 

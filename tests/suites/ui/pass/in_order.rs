@@ -1,8 +1,8 @@
 //! Claim, permit, call, settle; and the same from a claim that joined a transaction.
 
 use earmark_claim::{
-    Backoff, Begun, ClaimKey, ClaimStore, Claimed, DatabaseTransaction, Error, Failure, Joined, NewClaim, Permit,
-    Receipt, Settled,
+    Backoff, Begun, ClaimKey, ClaimStore, Claimed, DatabaseTransaction, Error, Failure, Joined, NewClaim,
+    Permit, Receipt, Settled,
 };
 
 async fn call(permit: Permit<'_>) -> Result<Receipt, Failure> {

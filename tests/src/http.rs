@@ -24,7 +24,13 @@ pub fn sidecar(store: &ClaimStore, credentials: Credentials) -> Builder {
 
 /// A service of one HTTP kind.
 pub fn service(store: &ClaimStore, provider: &Provider, declared: Declared) -> Earmark {
-    sidecar(store, anonymous(provider)).http_kind(HttpKind::new(KIND, "stub", declared)).build().unwrap()
+    service_at(store, &provider.origin(), declared)
+}
+
+/// The same, for a provider in another process.
+pub fn service_at(store: &ClaimStore, origin: &str, declared: Declared) -> Earmark {
+    let credentials = Credentials::new([], [origin]).unwrap();
+    sidecar(store, credentials).http_kind(HttpKind::new(KIND, "stub", declared)).build().unwrap()
 }
 
 /// Nobody's secret, for that provider.
@@ -44,9 +50,14 @@ pub fn bearer(file: &std::path::Path, provider: &Provider) -> Credentials {
 
 /// A charge with its key in a header and a probe that lists everything.
 pub fn charge(provider: &Provider) -> HttpCall {
+    charge_at(&provider.origin(), 1200)
+}
+
+/// The same, of that amount, for a provider in another process.
+pub fn charge_at(origin: &str, amount: u32) -> HttpCall {
     let ours = Items::at("/data").with("/key", "{idempotency_key}").id("/id");
-    HttpCall::post(&provider.url("/charges"))
-        .json(&json!({"amount": 1200}))
+    HttpCall::post(&format!("{origin}/charges"))
+        .json(&json!({ "amount": amount }))
         .key_header("Idempotency-Key")
         .answers(
             Answers::new()
@@ -55,7 +66,7 @@ pub fn charge(provider: &Provider) -> HttpCall {
                 .not_sent(On::status(429), "busy"),
         )
         .probe(
-            HttpProbe::get(&provider.url("/charges?key={idempotency_key}"))
+            HttpProbe::get(&format!("{origin}/charges?key={{idempotency_key}}"))
                 .done_items(On::status(200), ours)
                 .not_done(On::status(200).json("/has_more", false)),
         )

@@ -23,6 +23,8 @@ pub enum Reply {
     ActThenDrop,
     /// Acts, and says nothing for as long as the caller waits.
     ActThenHold,
+    /// Acts, and answers 200 when the test [releases](Provider::release) it.
+    ActThenWait,
     /// Acts, and answers with this status and body.
     ActThen(u16, Value),
     /// Does nothing, and answers with this status and body.
@@ -77,6 +79,7 @@ pub struct Provider {
     address: SocketAddr,
     world: Arc<Mutex<World>>,
     arrived: watch::Receiver<usize>,
+    released: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
@@ -99,15 +102,16 @@ impl Provider {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (tell, arrived) = watch::channel(0);
+        let released = watch::Sender::new(false);
         let (world, tell) = (Arc::new(Mutex::new(world)), Arc::new(tell));
-        let shared = world.clone();
+        let shared = Shared { world: world.clone(), tell, released: released.subscribe() };
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(stream, shared.clone(), tell.clone()));
+                connections.spawn(serve(stream, shared.clone()));
             }
         });
-        Self { address, world, arrived, task }
+        Self { address, world, arrived, released, task }
     }
 
     /// Scheme, host and port.
@@ -135,6 +139,11 @@ impl Provider {
         lock(&self.world).looks
     }
 
+    /// Answers the calls that wait, and those that come.
+    pub fn release(&self) {
+        self.released.send_replace(true);
+    }
+
     /// Waits until that many calls have arrived and, where they act, have acted.
     pub async fn arrived(&self, calls: usize) {
         let mut arrived = self.arrived.clone();
@@ -153,12 +162,16 @@ fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
     world.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One connection. `None`: it was closed, by either side.
-async fn serve(
-    mut stream: TcpStream,
+#[derive(Clone)]
+struct Shared {
     world: Arc<Mutex<World>>,
     tell: Arc<watch::Sender<usize>>,
-) -> Option<()> {
+    released: watch::Receiver<bool>,
+}
+
+/// One connection. `None`: it was closed, by either side.
+async fn serve(mut stream: TcpStream, shared: Shared) -> Option<()> {
+    let Shared { world, tell, mut released } = shared;
     loop {
         let call = read(&mut stream).await?;
         if call.head.starts_with("GET ") {
@@ -175,6 +188,10 @@ async fn serve(
                 let _ = stream.read(&mut [0; 1]).await;
                 return None;
             }
+            Reply::ActThenWait => {
+                released.wait_for(|released| *released).await.ok()?;
+                write(&mut stream, answer.0, "x-none: 1", &answer.1).await?;
+            }
             Reply::AnswerWith(_, name, value) => {
                 write(&mut stream, answer.0, &format!("{name}: {value}"), &answer.1).await?;
             }
@@ -189,14 +206,17 @@ impl World {
         let (key, body) = (call.key(), call.json());
         self.calls.push(call);
         if let Some(stored) = self.stored.as_ref().and_then(|stored| stored.get(&key)) {
-            return (Reply::Act, stored.clone());
+            let stored = stored.clone();
+            // A replayed answer can be lost, too.
+            let lost = matches!(self.script.front(), Some(Reply::ActThenDrop | Reply::ActThenHold));
+            return (lost.then(|| self.script.pop_front()).flatten().unwrap_or(Reply::Act), stored);
         }
         let reply = self.script.pop_front().unwrap_or(Reply::Act);
-        if matches!(reply, Reply::Act | Reply::ActThenDrop | Reply::ActThenHold | Reply::ActThen(..)) {
+        if !matches!(reply, Reply::Answer(..) | Reply::AnswerWith(..)) {
             self.effects.push((key.clone(), body));
         }
         let answer = match &reply {
-            Reply::Act | Reply::ActThenDrop | Reply::ActThenHold => {
+            Reply::Act | Reply::ActThenDrop | Reply::ActThenHold | Reply::ActThenWait => {
                 (200, json!({ "id": id(self.effects.len()) }))
             }
             Reply::ActThen(status, body) | Reply::Claimed(status, body) => (*status, body.clone()),

@@ -1,0 +1,108 @@
+//! What the seed decides: who gets which message how often and in which order, and when a service is killed.
+
+use super::faults::dice;
+use super::messages::{Message, Messages};
+
+/// Instances that both get every message.
+pub(super) const SERVICES: usize = 2;
+/// Copies of a message for each service.
+const COPIES_MAX: u32 = 5;
+/// Redelivered messages come this many messages later, in the mean: some at once, some long after.
+const LATER_MEAN: f64 = 15.0;
+/// A kill for that many messages, within these bounds: enough to be no accident, few enough to end in time.
+const MESSAGES_PER_KILL: usize = 20;
+const KILLS_MIN: usize = 3;
+const KILLS_MAX: usize = 12;
+
+/// A delivery to one of the services.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub(super) service: usize,
+    pub(super) message: Message,
+}
+
+/// One SIGKILL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kill {
+    /// Not before so many deliveries were handed out.
+    pub(super) after: usize,
+    /// The service that is hit; in a call, the one that has a request open if this one has none.
+    pub(super) service: usize,
+    /// Waits until the downstream holds an open request of the service.
+    pub(super) in_call: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) deliveries: Vec<Planned>,
+    /// Delivered when everything before is acknowledged, so that it is certain which of two contents came first.
+    pub(super) last: Vec<Planned>,
+    pub(super) kills: Vec<Kill>,
+}
+
+impl Plan {
+    pub(super) fn new(seed: u64, messages: &Messages) -> Self {
+        let mut dice = dice(seed, &["plan"]);
+        let mut timed: Vec<(f64, Planned)> = Vec::new();
+        let mut now = 0.0;
+        for message in &messages.distinct {
+            now += 1.0;
+            for service in 0..SERVICES {
+                for copy in 0..dice.u32(1..=COPIES_MAX) {
+                    // The first copy comes to both services at about the same time, as after a rebalance.
+                    let later = if copy == 0 { dice.f64() * 2.0 } else { -LATER_MEAN * (1.0 - dice.f64()).ln() };
+                    timed.push((now + later, Planned { service, message: message.clone() }));
+                }
+            }
+        }
+        for message in &messages.repeated {
+            let planned = Planned { service: dice.usize(..SERVICES), message: message.clone() };
+            timed.push((now * dice.f64(), planned));
+        }
+        timed.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let deliveries: Vec<_> = timed.into_iter().map(|(_, planned)| planned).collect();
+        let both = |message: &Message| {
+            (0..SERVICES).map(|service| Planned { service, message: message.clone() }).collect::<Vec<_>>()
+        };
+        let kills = kills(&mut dice, messages.distinct.len(), deliveries.len());
+        Self { deliveries, last: messages.mismatches.iter().flat_map(both).collect(), kills }
+    }
+}
+
+/// Evenly spread over the first four fifths, with some play; three of four in a call.
+fn kills(dice: &mut fastrand::Rng, messages: usize, deliveries: usize) -> Vec<Kill> {
+    let count = (messages / MESSAGES_PER_KILL).clamp(KILLS_MIN, KILLS_MAX);
+    let step = (deliveries * 4 / 5) / count;
+    (0..count)
+        .map(|n| Kill {
+            after: n * step + dice.usize(..step.max(1)) + 1,
+            service: dice.usize(..SERVICES),
+            in_call: n % 4 != 3,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_fixes_the_plan_and_every_message_comes_to_both() {
+        let messages = Messages::load(None).expect("bundled");
+        let plan = Plan::new(7, &messages);
+        let shown = |plan: &Plan| format!("{plan:?}");
+        assert_eq!(shown(&plan), shown(&Plan::new(7, &messages)));
+        assert_ne!(shown(&plan), shown(&Plan::new(8, &messages)));
+        for message in &messages.distinct {
+            for service in 0..SERVICES {
+                let copies =
+                    plan.deliveries.iter().filter(|d| d.service == service && d.message == *message).count();
+                assert!((1..=5).contains(&copies), "{copies}");
+            }
+        }
+        assert!(plan.kills.iter().filter(|k| k.in_call).count() * 2 >= plan.kills.len());
+        assert!(plan.kills.iter().all(|k| k.after <= plan.deliveries.len()));
+        assert!(plan.kills.is_sorted_by_key(|k| k.after));
+    }
+}

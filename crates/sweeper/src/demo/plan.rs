@@ -9,6 +9,10 @@ pub(super) const SERVICES: usize = 2;
 const COPIES_MAX: u32 = 5;
 /// Redelivered messages come this many messages later, in the mean: some at once, some long after.
 const LATER_MEAN: f64 = 15.0;
+/// One message in so many comes to both services at the same time, as after a rebalance or a lock that ran out; of the others, one service
+/// hears first, and the other so many messages later.
+const AT_ONCE_ONE_IN: u32 = 6;
+const OTHER_LATER: f64 = 20.0;
 /// A kill for that many messages, within these bounds: enough to be no accident, few enough to end in time.
 const MESSAGES_PER_KILL: usize = 20;
 const KILLS_MIN: usize = 3;
@@ -47,11 +51,13 @@ impl Plan {
         let mut now = 0.0;
         for message in &messages.distinct {
             now += 1.0;
+            let at_once = dice.u32(..AT_ONCE_ONE_IN) == 0;
+            let first = dice.usize(..SERVICES);
             for service in 0..SERVICES {
-                for copy in 0..dice.u32(1..=COPIES_MAX) {
-                    // The first copy comes to both services at about the same time, as after a rebalance.
-                    let later = if copy == 0 { dice.f64() * 2.0 } else { -LATER_MEAN * (1.0 - dice.f64()).ln() };
-                    timed.push((now + later, Planned { service, message: message.clone() }));
+                let mut at = if at_once || service == first { now } else { now + OTHER_LATER };
+                for _ in 0..dice.u32(1..=COPIES_MAX) {
+                    timed.push((at, Planned { service, message: message.clone() }));
+                    at -= LATER_MEAN * (1.0 - dice.f64()).ln();
                 }
             }
         }

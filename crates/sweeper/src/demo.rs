@@ -94,19 +94,25 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     let folder = folder(args.dir)?;
+    let url = args.database.unwrap_or_else(|| database::sqlite_url(&folder.join("earmark.sqlite")));
+    let server = database::prepare(&url).await.inspect_err(|_| {
+        // Only if nothing is in it.
+        let _ = std::fs::remove_dir(&folder);
+    })?;
     let mut progress = progress::Progress::new();
-    let stage = stage::Stage { messages, seed, folder: folder.clone(), database: args.database };
+    let stage = stage::Stage { messages, seed, folder: folder.clone(), url, server };
     let played = tokio::select! {
         played = stage.play(&mut progress) => played,
-        // The children's ends of the pipes close with ours.
         _ = tokio::signal::ctrl_c() => {
+            // What was played is dropped by now, and with it the children.
             eprintln!("\ninterrupted; no process is left running; {} is kept", folder.display());
             return Ok(ExitCode::from(130));
         }
     };
-    let played = played.with_context(|| format!("the demo broke off; its logs are in {}", folder.display()))?;
+    let played =
+        played.with_context(|| format!("the demo broke off; its logs are in {}", folder.display()))?;
     if args.json {
-        println!("{}", show::json(&played));
+        println!("{}", show::json(&played)?);
     } else {
         print!("{}", show::text(&played));
     }
@@ -128,8 +134,9 @@ pub(crate) async fn process(args: ProcessArgs) -> anyhow::Result<ExitCode> {
 fn folder(dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let Some(dir) = dir else {
         let dir = std::env::temp_dir().join(format!("earmark-demo-{:08x}", fastrand::u32(..)));
-        std::fs::create_dir(&dir)
-            .with_context(|| format!("the folder {} cannot be made: name another with --dir", dir.display()))?;
+        std::fs::create_dir(&dir).with_context(|| {
+            format!("the folder {} cannot be made: name another with --dir", dir.display())
+        })?;
         return Ok(dir);
     };
     std::fs::create_dir_all(&dir)

@@ -145,7 +145,8 @@ impl<'a> Broker<'a> {
         let process = self.name(at);
         let setup = Setup { process: process.clone(), ..self.setup.clone() };
         let file = process.split('/').next().unwrap_or_default();
-        let (child, voice) = Child::start("service", &setup, &self.folder.join(format!("{file}.log"))).await?;
+        let (child, voice) =
+            Child::start("service", &setup, &self.folder.join(format!("{file}.log"))).await?;
         self.services[at].child = Some(child);
         tokio::spawn(listen(voice, at, self.events.0.clone()));
         Ok(())

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use earmark_effects::claim::failure::chain;
 use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
 
 /// Consumers of the demo begin with this; whatever else is in the database is not the demo's.
 pub(super) const CONSUMER_PREFIX: &str = "earmark-demo-";
 
 /// A database that answers at all answers within this.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The URL of a SQLite file.
 pub(super) fn sqlite_url(file: &Path) -> String {
@@ -56,18 +57,24 @@ pub(super) async fn connect(url: &str) -> anyhow::Result<DatabaseConnection> {
         .connect_timeout(CONNECT_TIMEOUT)
         .acquire_timeout(CONNECT_TIMEOUT)
         .sqlx_logging(false);
-    Database::connect(options).await.with_context(|| {
-        format!(
-            "the database {} cannot be reached: check host, port, user, password and the database's name",
-            shown(&url)
+    Database::connect(options).await.map_err(|error| {
+        anyhow::anyhow!(
+            "--database: {} cannot be opened: {}; check host, port, user, password and the database's name",
+            shown(&url),
+            chain(&error)
         )
     })
 }
 
 /// Makes the tables, after a look at what is there. Answers the name of the server.
 pub(super) async fn prepare(url: &str) -> anyhow::Result<&'static str> {
+    // A file that is not there yet is made.
+    let create = match url.strip_prefix("sqlite://") {
+        Some(rest) if !rest.contains('?') => "?mode=rwc",
+        _ => "",
+    };
     // On a connection of its own: one that was open before a migration keeps the old schema in mind on SQLite.
-    let db = connect(url).await?;
+    let db = connect(&format!("{url}{create}")).await?;
     let prepared = prepare_on(&db, url).await;
     let _ = db.close().await;
     prepared

@@ -51,7 +51,19 @@ struct Seen {
     /// Open when their process was about to be killed.
     noted: HashMap<u64, String>,
     cut: HashSet<String>,
+    /// Requests that acted, and how they ended.
+    acted: HashMap<(Account, MessageId), Vec<(u64, End)>>,
     tally: Tally,
+}
+
+/// How a request ended for its client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Answered,
+    /// With nothing, or with a 500.
+    Lost,
+    /// The client was killed over it.
+    Killed,
 }
 
 /// Runs until the parent is gone.
@@ -127,6 +139,7 @@ impl Downstream {
             currency: order.currency,
             process: process.clone(),
         };
+        let message = (account, (effect.tenant.clone(), effect.message.clone()));
         let n = self.opened(process);
         let this = self.clone();
         self.working.send_modify(|working| *working += 1);
@@ -144,18 +157,18 @@ impl Downstream {
         };
         let answered = tokio::select! {
             answer = answer => answer,
-            () = http::gone(stream) => return self.shut(n, true),
+            () = http::gone(stream) => return self.shut(n, message, fate.fault, true),
         };
         match answered {
             Some((status, body)) => {
                 // Shut first: once the client has the answer, it is no open request any more.
-                self.shut(n, false);
+                self.shut(n, message, fate.fault, false);
                 self.say(stream, status, &body).await;
             }
-            None if fate.fault == Fault::ActThenDrop => self.shut(n, false),
+            None if fate.fault == Fault::ActThenDrop => self.shut(n, message, fate.fault, false),
             None => {
                 http::gone(stream).await;
-                self.shut(n, true);
+                self.shut(n, message, fate.fault, true);
             }
         }
     }
@@ -221,13 +234,19 @@ impl Downstream {
     }
 
     /// The request is over: answered or dropped by us, or its client is `gone`.
-    fn shut(&self, n: u64, gone: bool) {
+    fn shut(&self, n: u64, message: (Account, MessageId), fault: Fault, gone: bool) {
         let mut seen = lock(&self.seen);
         seen.open.remove(&n);
-        if let Some(process) = seen.noted.remove(&n)
-            && gone
-        {
-            seen.cut.insert(process);
+        let end = match seen.noted.remove(&n) {
+            Some(process) if gone => {
+                seen.cut.insert(process);
+                End::Killed
+            }
+            _ if !gone && matches!(fault, Fault::None | Fault::Accepted) => End::Answered,
+            _ => End::Lost,
+        };
+        if !matches!(fault, Fault::Hang | Fault::Fail) {
+            seen.acted.entry(message).or_default().push((n, end));
         }
         drop(seen);
         tell(&Told::Shut { n });
@@ -243,7 +262,23 @@ impl Downstream {
 
     fn tally(&self) -> Tally {
         let seen = lock(&self.seen);
-        Tally { cut: seen.cut.iter().cloned().collect(), ..seen.tally.clone() }
+        let mut tally = Tally { cut: seen.cut.iter().cloned().collect(), ..seen.tally.clone() };
+        for ((account, _), acted) in &seen.acted {
+            if *account != Account::Control {
+                continue;
+            }
+            // A second effect came about because the one before was not noted: what had become of that?
+            let mut acted = acted.clone();
+            acted.sort_by_key(|(n, _)| *n);
+            for (_, end) in &acted[..acted.len().saturating_sub(1)] {
+                match end {
+                    End::Answered => tally.together += 1,
+                    End::Lost => tally.unanswered += 1,
+                    End::Killed => tally.killed += 1,
+                }
+            }
+        }
+        tally
     }
 
     async fn say(&self, stream: &mut TcpStream, status: u16, body: &str) {

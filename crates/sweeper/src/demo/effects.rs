@@ -57,10 +57,8 @@ pub(super) async fn store(database: &str) -> anyhow::Result<ClaimStore> {
 pub(super) async fn earmark(database: &str, origin: &str, process: &str) -> anyhow::Result<Earmark> {
     // Calls of the demo are plain HTTP on the loopback; the client wants its TLS all the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let options = HttpOptions::new()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .look_timeout(CALL_TIMEOUT)
-        .user_agent(process);
+    let options =
+        HttpOptions::new().connect_timeout(CONNECT_TIMEOUT).look_timeout(CALL_TIMEOUT).user_agent(process);
     let credentials = Credentials::new([], [origin])?;
     let declared = declared();
     let earmark = Earmark::builder(store(database).await?)

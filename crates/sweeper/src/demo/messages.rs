@@ -152,8 +152,7 @@ impl Messages {
     }
 }
 
-const EXAMPLE: &str =
-    r#"{"id":"m-1","kind":"charge","to":"cus_7","amount_minor":1250,"currency":"EUR"}"#;
+const EXAMPLE: &str = r#"{"id":"m-1","kind":"charge","to":"cus_7","amount_minor":1250,"currency":"EUR"}"#;
 
 fn message(line: &[u8]) -> Result<Message, String> {
     let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_owned())?.trim();
@@ -208,8 +207,15 @@ mod tests {
         ];
         let read = Messages::parse(format!("\u{feff}{}\n", lines.join("\n")).as_bytes());
         let parts = [
-            "object", "colour", "amount_minor is 0", "upper-case", "5.5", "amount_minor is missing", "message id",
-            "fax", "to is empty",
+            "object",
+            "colour",
+            "amount_minor is 0",
+            "upper-case",
+            "5.5",
+            "amount_minor is missing",
+            "message id",
+            "fax",
+            "to is empty",
         ];
         let numbers: Vec<_> = read.bad.iter().map(|(n, _)| *n).collect();
         assert_eq!(numbers, [2, 3, 4, 5, 6, 7, 8, 9, 11]);

@@ -8,11 +8,11 @@ pub(super) const SERVICES: usize = 2;
 /// Copies of a message for each service.
 const COPIES_MAX: u32 = 5;
 /// Redelivered messages come this many messages later, in the mean: some at once, some long after.
-const LATER_MEAN: f64 = 15.0;
+const LATER_MEAN: f64 = 40.0;
 /// One message in so many comes to both services at the same time, as after a rebalance or a lock that ran out; of the others, one service
 /// hears first, and the other so many messages later.
 const AT_ONCE_ONE_IN: u32 = 6;
-const OTHER_LATER: f64 = 20.0;
+const OTHER_LATER: f64 = 25.0;
 /// A kill for that many messages, within these bounds: enough to be no accident, few enough to end in time.
 const MESSAGES_PER_KILL: usize = 20;
 const KILLS_MIN: usize = 3;

@@ -2,9 +2,7 @@
 
 use earmark_effects::claim::{ClaimView, EventView, OrphanView, Snapshot, Timestamp};
 use earmark_sweeper::report::Input;
-use earmark_sweeper::report::input::{
-    Amount, ClaimRow, EventDetail, EventRow, OrphanRow, Scope, Window,
-};
+use earmark_sweeper::report::input::{Amount, ClaimRow, EventDetail, EventRow, OrphanRow, Scope, Window};
 
 /// What the snapshot holds of this consumer since `from`.
 pub(super) fn input(snapshot: &Snapshot, consumer: &str, from: Timestamp, scope: Scope) -> Input {
@@ -20,7 +18,12 @@ pub(super) fn input(snapshot: &Snapshot, consumer: &str, from: Timestamp, scope:
             .filter(|(key, _)| ours(key.consumer()))
             .map(|(key, e)| event(key.tenant(), key.consumer(), key.message_id(), e))
             .collect(),
-        orphans: snapshot.orphans.iter().filter(|o| o.consumer.as_deref() == Some(consumer)).map(orphan).collect(),
+        orphans: snapshot
+            .orphans
+            .iter()
+            .filter(|o| o.consumer.as_deref() == Some(consumer))
+            .map(orphan)
+            .collect(),
     }
 }
 

@@ -72,8 +72,11 @@ pub(super) async fn sweep() -> anyhow::Result<()> {
     let mut inbox = Inbox::open();
     let setup: Setup = inbox.setup().await?;
     let earmark = effects::earmark(&setup.database, &setup.origin, &setup.process).await?;
-    let options =
-        SweeperOptions { name: setup.consumer, aside_for: Duration::from_secs(2), ..SweeperOptions::default() };
+    let options = SweeperOptions {
+        name: setup.consumer,
+        aside_for: Duration::from_secs(2),
+        ..SweeperOptions::default()
+    };
     let sweeper = Sweeper::new(&earmark, options)?;
     let schedule = Schedule::every(Duration::from_secs(1))?;
     let stop = CancellationToken::new();

@@ -2,37 +2,63 @@
 
 use std::fmt::Write;
 
-use serde_json::json;
+use serde::Serialize;
 
 use super::database;
 use super::stage::{Played, Run};
 
-/// One object for machines.
-pub(super) fn json(played: &Played) -> String {
+/// One object for machines, in this order.
+#[derive(Serialize)]
+struct Json {
+    messages: usize,
+    effects: u64,
+    duplicates: u64,
+    lost: u64,
+    in_doubt: u64,
+    escalated: u64,
+    kills: usize,
+    kills_in_call: usize,
+    control: Control,
+    report: String,
+    mismatches: usize,
+    skipped: usize,
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct Control {
+    effects: u64,
+    duplicates: u64,
+    lost: u64,
+    kills: usize,
+    kills_in_call: usize,
+}
+
+pub(super) fn json(played: &Played) -> anyhow::Result<String> {
     let Run { count, delivered, kills_in_call } = &played.earmark;
     let control = &played.control;
-    json!({
-        "messages": played.messages.distinct.len(),
-        "effects": count.effects,
-        "duplicates": count.duplicates,
-        "lost": count.lost,
-        "in_doubt": count.in_doubt,
-        "escalated": count.escalated,
-        "kills": delivered.killed.len(),
-        "kills_in_call": kills_in_call,
-        "control": {
-            "effects": control.count.effects,
-            "duplicates": control.count.duplicates,
-            "lost": control.count.lost,
-            "kills": control.delivered.killed.len(),
-            "kills_in_call": control.kills_in_call,
+    let object = Json {
+        messages: played.messages.distinct.len(),
+        effects: count.effects,
+        duplicates: count.duplicates,
+        lost: count.lost,
+        in_doubt: count.in_doubt,
+        escalated: count.escalated,
+        kills: delivered.killed.len(),
+        kills_in_call: *kills_in_call,
+        control: Control {
+            effects: control.count.effects,
+            duplicates: control.count.duplicates,
+            lost: control.count.lost,
+            kills: control.delivered.killed.len(),
+            kills_in_call: control.kills_in_call,
         },
-        "report": played.report.display().to_string(),
-        "mismatches": delivered.mismatches.len(),
-        "skipped": played.messages.bad.len(),
-        "seed": played.seed,
-    })
-    .to_string()
+        report: played.report.display().to_string(),
+        mismatches: delivered.mismatches.len(),
+        skipped: played.messages.bad.len(),
+        seed: played.seed,
+    };
+    Ok(serde_json::to_string(&object)?)
 }
 
 /// For people: at most 100 columns, no colour, since it is most often piped or kept.
@@ -57,6 +83,14 @@ fn table(out: &mut String, played: &Played) {
     row("services killed", kills(ours), kills(theirs));
     row("effects at the provider", ours.count.effects.to_string(), theirs.count.effects.to_string());
     row("duplicates", ours.count.duplicates.to_string(), theirs.count.duplicates.to_string());
+    let tally = &played.tally;
+    for (why, n) in [
+        ("killed in the call", tally.killed),
+        ("got no answer", tally.unanswered),
+        ("answered, not yet noted", tally.together),
+    ] {
+        row(&format!("  {why}"), String::new(), n.to_string());
+    }
     row("lost", ours.count.lost.to_string(), theirs.count.lost.to_string());
     row("in doubt at the end", ours.count.in_doubt.to_string(), "it cannot say".into());
     row("escalated to a person", ours.count.escalated.to_string(), "-".into());

@@ -27,7 +27,9 @@ pub(super) struct Stage {
     pub(super) messages: Messages,
     pub(super) seed: u64,
     pub(super) folder: PathBuf,
-    pub(super) database: Option<String>,
+    /// Of a database that is prepared.
+    pub(super) url: String,
+    pub(super) server: &'static str,
 }
 
 /// What was seen.
@@ -58,15 +60,9 @@ pub(super) struct Run {
 
 impl Stage {
     pub(super) async fn play(self, progress: &mut Progress) -> anyhow::Result<Played> {
-        let Self { messages, seed, folder, .. } = &self;
-        let url = match &self.database {
-            Some(url) => url.clone(),
-            None => database::sqlite_url(&folder.join("earmark.sqlite")),
-        };
-        self.announce(progress, &url);
-        let create = if self.database.is_none() { "?mode=rwc" } else { "" };
-        let server = database::prepare(&format!("{url}{create}")).await?;
-        let store = effects::store(&url).await?;
+        let Self { messages, seed, folder, url, .. } = &self;
+        self.announce(progress);
+        let store = effects::store(url).await?;
         let begun_at = store.now().await?;
         let plan = Plan::new(*seed, messages);
         let mut provider = Provider::start(folder, *seed).await?;
@@ -105,7 +101,7 @@ impl Stage {
         };
         let earmark = count(distinct, &ledger::read(&path, Account::Earmark)?, Some(&claims));
         let control = count(distinct, &ledger::read(&path, Account::Control)?, None);
-        let report = write_report(&store, &snapshot, &ours.consumer, begun_at, &url, folder)?;
+        let report = write_report(&store, &snapshot, &ours.consumer, begun_at, url, folder)?;
         store.close().await;
         let restless = || claims.iter().filter(|view| view.facts.fence > 1 || view.facts.looks > 0);
         let example = restless().max_by_key(|view| (view.facts.fence, view.amount.is_some()));
@@ -117,26 +113,27 @@ impl Stage {
             took: progress.elapsed(),
             seed: *seed,
             folder: folder.clone(),
-            database: url,
-            server,
+            database: self.url,
+            server: self.server,
             tally,
             report,
             messages: self.messages,
         })
     }
 
-    fn announce(&self, progress: &mut Progress, url: &str) {
+    fn announce(&self, progress: &mut Progress) {
         let Messages { distinct, mismatches, bad, .. } = &self.messages;
         for (line, what) in bad {
             progress.say(&format!("line {line}: {what}; skipped"));
         }
-        let skipped = if bad.is_empty() { String::new() } else { format!(", {} bad lines skipped", bad.len()) };
+        let skipped =
+            if bad.is_empty() { String::new() } else { format!(", {} bad lines skipped", bad.len()) };
         let text = format!(
             "{} messages, {} with an id that was used for something else{skipped}; seed {}; {}",
             distinct.len(),
             mismatches.len(),
             self.seed,
-            database::shown(url),
+            database::shown(&self.url),
         );
         progress.phase("prepare", &text);
     }

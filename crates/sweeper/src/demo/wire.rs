@@ -84,13 +84,22 @@ pub(super) enum Asked {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Told {
-    Listening { port: u16 },
+    Listening {
+        port: u16,
+    },
     /// A request of that process has arrived whole.
-    Open { n: u64, process: String },
+    Open {
+        n: u64,
+        process: String,
+    },
     /// It was answered, or its client is gone.
-    Shut { n: u64 },
+    Shut {
+        n: u64,
+    },
     /// The open requests of that process are noted.
-    Noted { process: String },
+    Noted {
+        process: String,
+    },
     Tally(Tally),
 }
 
@@ -107,6 +116,11 @@ pub(super) struct Tally {
     /// Answered 500, before or after acting.
     pub(super) failed: u64,
     pub(super) looks: u64,
+    /// Why the control acted again: its process was killed over the call before; that one got no answer; or it was answered, and not yet noted
+    /// when somebody else looked.
+    pub(super) killed: u64,
+    pub(super) unanswered: u64,
+    pub(super) together: u64,
 }
 
 /// One line to standard output.
@@ -153,6 +167,8 @@ impl Inbox {
 
     /// The first line, which says what to do.
     pub(super) async fn setup<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
-        self.next().await?.ok_or_else(|| anyhow::anyhow!("a process of the demo: it is started by `earmark demo`"))
+        self.next()
+            .await?
+            .ok_or_else(|| anyhow::anyhow!("a process of the demo: it is started by `earmark demo`"))
     }
 }

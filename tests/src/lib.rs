@@ -2,5 +2,6 @@
 
 pub mod claims;
 pub mod db;
+pub mod fault;
 
 pub use db::{Backend, EmptyDb, TestDb};

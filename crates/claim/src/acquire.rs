@@ -442,7 +442,8 @@ impl ClaimStore {
         asked: &Fingerprint,
     ) -> Result<Joined, Error> {
         if view.fingerprint != *asked {
-            append_once_in(tx, self.dialect(), key, Verb::Mismatch, &mismatch(view, asked))
+            let (dialect, note) = (self.dialect(), mismatch(view, asked));
+            append_once_in(tx, dialect, dialect.sql().row_in_caller, key, Verb::Mismatch, &note)
                 .await
                 .map_err(|e| self.in_transaction(e))?;
         }

@@ -36,7 +36,7 @@ pub use key::{
 pub use new_claim::{Currency, KeyChoice, Money, NewClaim, REQUEST_BYTES_MAX, When};
 pub use read::Handle;
 pub use receipt::{ANSWER_BYTES_MAX, Answer, Receipt, Undecoded};
-pub use review::{About, Decision, Evidence, Recorded};
+pub use review::{About, Decision, Evidence, Look, Recorded};
 pub use settle::{Backoff, Settled};
 pub use snapshot::Snapshot;
 pub use state::State;

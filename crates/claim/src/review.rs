@@ -49,6 +49,23 @@ pub struct Evidence {
     pub answer: Option<Answer>,
 }
 
+/// What a look found, and what a person needs to believe it.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// What it found.
+    pub finding: Finding,
+    /// What was asked and answered, for a person.
+    pub note: String,
+    /// The answer, kept as evidence.
+    pub answer: Option<Answer>,
+}
+
+impl From<Finding> for Look {
+    fn from(finding: Finding) -> Self {
+        Self { finding, note: String::new(), answer: None }
+    }
+}
+
 /// What became of a piece of evidence. It is kept in every case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
@@ -102,11 +119,15 @@ impl ClaimStore {
             "horizon_s": decision.horizon.map(|d| d.as_secs_f64()),
             "looked": decision.looked,
         });
-        let note =
-            Note { actor: Some(decision.actor), detail: detail.to_string(), provider_ref, answer: None };
+        let note = Note {
+            actor: Some(decision.actor),
+            detail: detail.to_string(),
+            provider_ref: provider_ref.clone(),
+            answer: None,
+        };
         let Decision { seen, ruling, horizon, looked, .. } = decision;
         let ruling = match ruling {
-            Ruling::Done { provider_ref } => Ruling::Done { provider_ref: provider_ref.map(provider_id) },
+            Ruling::Done { .. } => Ruling::Done { provider_ref },
             other => other,
         };
         let event = Event::Rule { seen, ruling, horizon, looked };
@@ -193,10 +214,13 @@ impl ClaimStore {
             About::IdempotencyKey(k) => Some(k.as_str()),
             _ => None,
         });
-        let provider_ref = dialect.key_value_opt(match about {
-            About::ProviderRef(id) => Some(id.as_str()),
-            _ => first_id.as_deref(),
-        });
+        let provider_ref = dialect.key_value_opt(
+            match about {
+                About::ProviderRef(id) => Some(provider_id(id.clone())),
+                _ => first_id,
+            }
+            .as_deref(),
+        );
         let Token(id) = Token::fresh().map_err(Error::Random)?;
         let values = vec![
             hex(&id).into(),
@@ -209,7 +233,7 @@ impl ClaimStore {
             word.into(),
             detail.clone().into(),
             evidence.answer.as_ref().map(|a| a.bytes.clone()).into(),
-            evidence.answer.as_ref().map(|a| a.content_type.clone()).into(),
+            evidence.answer.as_ref().map(|a| bind::content_type(&a.content_type)).into(),
             provider_ref.clone(),
             evidence.source.into(),
             detail.into(),
@@ -224,8 +248,7 @@ impl ClaimStore {
         Ok(Recorded::Orphan)
     }
 
-    /// A probe's look, judged: about the attempt of `view`'s fence, begun at `begun_at` by the database's clock. `note` says what was asked and
-    /// answered; `answer` is the evidence.
+    /// A probe's look, judged: about the attempt of `view`'s fence, begun at `begun_at` by the database's clock.
     ///
     /// # Errors
     /// [`Error::NotFound`]; otherwise only when the database cannot be written.
@@ -233,10 +256,10 @@ impl ClaimStore {
         &self,
         view: &ClaimView,
         begun_at: Timestamp,
-        look: (Finding, String, Option<Answer>),
+        look: impl Into<Look>,
         again_in: Duration,
     ) -> Result<State, Error> {
-        let (finding, said, answer) = look;
+        let Look { finding, note: said, answer } = look.into();
         let (finding, said) = (kept(finding), cut(said, REASON_BYTES_MAX));
         let (mut detail, provider_ref) = describe_finding(&finding);
         if let serde_json::Value::Object(map) = &mut detail {
@@ -315,11 +338,21 @@ const REASON_BYTES_MAX: usize = 4096;
 fn describe(evidence: &Evidence) -> (String, Option<String>) {
     let (mut detail, first) = describe_finding(&evidence.finding);
     if let serde_json::Value::Object(map) = &mut detail {
-        map.insert("more".into(), evidence.detail.clone());
+        map.insert("more".into(), bounded(&evidence.detail));
         map.insert("digest".into(), evidence.answer.as_ref().map(Answer::digest_hex).into());
     }
     (detail.to_string(), first)
 }
+
+/// At most [`MORE_BYTES_MAX`] bytes of a detail, as text where it is cut: a server refuses a statement of many megabytes, and
+/// evidence is never refused.
+fn bounded(detail: &serde_json::Value) -> serde_json::Value {
+    let text = detail.to_string();
+    if text.len() <= MORE_BYTES_MAX { detail.clone() } else { cut(text, MORE_BYTES_MAX).into() }
+}
+
+/// Bytes kept of what evidence says beside its finding, as much as of an answer.
+const MORE_BYTES_MAX: usize = 64 * 1024;
 
 /// A finding with its ids as they are kept.
 fn kept(finding: Finding) -> Finding {

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use earmark_claim::policy::{look_again, look_wait};
 use earmark_claim::state::Finding;
-use earmark_claim::{ClaimView, Declared, State};
+use earmark_claim::{ClaimView, Declared, Look, State};
 
 use crate::erased::Performer;
 use crate::error::Error;
-use crate::probe::{Look, Subject};
+use crate::probe::Subject;
 use crate::run::Earmark;
 use crate::telemetry;
 
@@ -69,11 +69,7 @@ impl Earmark {
         let backoff = self.parts.backoff;
         let wait = look_wait(&view.facts, backoff.base, backoff.max, fastrand::f64());
         let again_in = look_again(&view.facts, wait);
-        Ok(self
-            .parts
-            .store
-            .record_look(view, begun_at, (look.finding, look.note, look.answer), again_in)
-            .await?)
+        Ok(self.parts.store.record_look(view, begun_at, look, again_in).await?)
     }
 
     async fn look_once(&self, view: &ClaimView, performer: &Arc<dyn Performer>, request: &[u8]) -> Look {

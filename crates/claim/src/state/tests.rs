@@ -10,4 +10,5 @@ mod rulings;
 mod settles;
 mod takings;
 mod walk;
+mod walks;
 mod world;

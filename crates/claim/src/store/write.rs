@@ -9,7 +9,7 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, QueryResult, Statemen
 use super::bind::{self, Apply, Insert, Note};
 use super::connect::Pools;
 use super::dialect::{Dialect, Fault};
-use super::row::ClaimView;
+use super::row::{ClaimView, EventView};
 use crate::claim::Token;
 use crate::declared::Declared;
 use crate::error::Error;
@@ -167,7 +167,8 @@ impl Db {
         }
     }
 
-    /// Whether a move whose commit nobody acknowledged is there: a taking by its token, any other move by what it left.
+    /// Whether a move whose commit nobody acknowledged is there: a taking by its token; any other move by its event, since
+    /// somebody else may have left the row in the very same state.
     async fn is_written(
         &self,
         what: &'static str,
@@ -175,16 +176,23 @@ impl Db {
         before: &ClaimView,
         made: &Move,
     ) -> Result<bool, Error> {
-        let Some(view) = self.row_patiently(what, &ask.key).await? else { return Ok(false) };
-        let (was, is) = (&before.facts, &view.facts);
-        Ok(if made.set.taking {
-            is.token == ask.token
-        } else {
-            is.state == made.to
-                && is.fence == was.fence
-                && is.token == was.token
-                && is.revision == was.revision + u64::from(made.new_fact)
-        })
+        if made.set.taking {
+            let view = self.row_patiently(what, &ask.key).await?;
+            return Ok(view.is_some_and(|view| view.facts.token == ask.token));
+        }
+        let dialect = self.pools.dialect;
+        let history = self.read(what, bind::by_key(dialect, dialect.sql().history, &ask.key)).await;
+        let revision = before.facts.revision + u64::from(made.new_fact);
+        for row in history.map_err(still_unclear)? {
+            let event = EventView::read(&ask.key, &row)?;
+            if event.name == made.verb.as_str()
+                && (event.fence, event.revision) == (before.facts.fence, revision)
+                && (event.actor, event.detail) == (ask.note.actor.clone(), ask.note.detail.clone())
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn judge_once(
@@ -214,7 +222,10 @@ impl Db {
             }
         };
         if made.verb == Verb::Contradict && before.answer.is_some() {
-            tx.execute_raw(bind::keep_receipt(dialect, &ask.key)).await.map_err(Failed::Before)?;
+            tx.execute_raw(bind::keep_receipt(dialect, &ask.key)).await.map_err(|e| {
+                // A mismatch is numbered without the row's lock, and may have taken the number.
+                Failed::Before(if dialect.is_unique_violation(&e) { outnumbered() } else { e })
+            })?;
         }
         let confirms = made.moves() && made.to == State::Confirmed;
         let apply = Apply {
@@ -275,8 +286,9 @@ impl Db {
             };
             if fault == Fault::Unclear
                 && let Some(view) = self.row_patiently(WHAT, apply.key).await?
-                && view.facts.state == apply.made.to
                 && view.facts.token == apply.facts.token
+                // Not somebody's evidence, which leaves the same state and token and not our receipt.
+                && view.closed_by == Some(ClosedBy::Answer)
             {
                 return Ok(true);
             }
@@ -321,7 +333,8 @@ impl Db {
 
     async fn append_once_inner(&self, key: &ClaimKey, verb: Verb, note: &Note) -> Result<(), Failed> {
         let tx = self.begin().await.map_err(Failed::Before)?;
-        append_once_in(&tx, self.pools.dialect, key, verb, note).await.map_err(Failed::Before)?;
+        let dialect = self.pools.dialect;
+        append_once_in(&tx, dialect, dialect.sql().row, key, verb, note).await.map_err(Failed::Before)?;
         tx.commit().await.map_err(Failed::AtCommit)
     }
 
@@ -402,13 +415,7 @@ impl Db {
                 Err(Failed::Final(error)) => return Err(error),
                 Err(Failed::Before(e) | Failed::AtCommit(e)) => {
                     let fault = self.pools.dialect.fault(&e);
-                    tries.again(what, e, fault).await.map_err(|error| match error {
-                        // What was being read back is still not known.
-                        Error::Unavailable { what, source } | Error::Contention { what, source } => {
-                            Error::Unclear { what, source }
-                        }
-                        other => other,
-                    })?;
+                    tries.again(what, e, fault).await.map_err(still_unclear)?;
                 }
             }
         }
@@ -416,10 +423,12 @@ impl Db {
 }
 
 /// Keeps an event where nothing moves, unless the very same is on file, in any transaction, and without the row's lock: a mismatch
-/// found inside a caller's transaction must neither wait for the claim's holder nor hold it up.
+/// found inside a caller's transaction must neither wait for the claim's holder nor hold it up. `row`: how the row is read, which
+/// an old snapshot of the caller's would not show.
 pub(crate) async fn append_once_in(
     tx: &DatabaseTransaction,
     dialect: Dialect,
+    row: &'static str,
     key: &ClaimKey,
     verb: Verb,
     note: &Note,
@@ -429,7 +438,7 @@ pub(crate) async fn append_once_in(
     known.extend([note.actor.clone().unwrap_or_default().into(), note.detail.clone().into()]);
     let mut numbered = 0;
     while tx.query_all_raw(bind::statement(dialect, sql.fact_known, known.clone())).await?.is_empty() {
-        let rows = tx.query_all_raw(bind::by_key(dialect, sql.row, key)).await?;
+        let rows = tx.query_all_raw(bind::by_key(dialect, row, key)).await?;
         // The claim's own transaction is not committed yet, or it is gone: there is nothing to keep the event beside.
         let Some(row) = rows.first() else { return Ok(()) };
         let facts = ClaimView::read(row).map_err(|e| DbErr::Custom(e.to_string()))?.facts;
@@ -459,6 +468,16 @@ fn reopening(before: &ClaimView, made: &Move, note: &Note) -> Note {
         note.detail = serde_json::Value::Object(detail).to_string();
     }
     note
+}
+
+/// What was being read back is still not known.
+fn still_unclear(error: Error) -> Error {
+    match error {
+        Error::Unavailable { what, source } | Error::Contention { what, source } => {
+            Error::Unclear { what, source }
+        }
+        other => other,
+    }
 }
 
 /// How often an event is numbered anew because another one took its number.

@@ -284,6 +284,11 @@ pub(crate) fn broken_constraint(f: &Facts) -> Option<&'static str> {
             "retryable: doubt only with a grant unspent",
         ),
         (f.state != State::InDoubt || f.last_end_at.is_some(), "in_doubt: the attempt has ended"),
+        // Escalated too: a tombstone takes evidence, and what contradicts it reopens it without its request.
+        (
+            !f.purged || f.state.is_terminal() || f.state == State::Escalated,
+            "a purged claim is never called again",
+        ),
     ];
     rules.into_iter().find_map(|(holds, rule)| (!holds).then_some(rule))
 }

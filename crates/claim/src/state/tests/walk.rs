@@ -6,7 +6,7 @@ use super::world::{Holder, Stage, World};
 use crate::claim::Token;
 use crate::declared::{Declared, ProbeTerms, RepeatSafety};
 use crate::policy::{Act, decide};
-use crate::state::{EDGES, Event, Facts, Finding, Move, Room, Ruling, Seen, State, Taking, Verb, next};
+use crate::state::{Event, Facts, Finding, Move, Room, Ruling, Seen, State, Taking, Verb, next};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,28 +24,32 @@ struct Page {
     looked: bool,
 }
 
-struct Walk {
+pub(super) struct Walk {
     w: World,
-    f: Facts,
+    pub(super) f: Facts,
+    plan: Plan,
     looks: Vec<Look>,
-    page: Option<Page>,
+    pages: Vec<Page>,
+    /// "Not done" was ruled, and accepted, of what had happened.
+    wrong_no: bool,
     webhooks_seen: usize,
     backup: Option<Facts>,
     tokens: u64,
-    made: BTreeMap<(Verb, State), u32>,
-    trace: Option<Vec<String>>,
+    pub(super) made: BTreeMap<(Verb, State), u32>,
+    pub(super) trace: Option<Vec<String>>,
 }
 
+/// What may be wrong with the world.
 #[derive(Clone, Copy)]
-struct Plan {
-    /// The landing horizon of a keyed effect counts from sending, as the window's rule takes it.
-    keyed_lands_from_sending: bool,
+pub(super) struct Plan {
+    /// The person is wrong at times: rules that it did not happen, or has it repeated, though it did.
+    pub(super) person_errs: bool,
 }
 
 const LEASE: Room = Room { lease: secs(25), margin: secs(1) };
 
 impl Walk {
-    fn new(seed: u64, plan: Plan, traced: bool) -> Self {
+    pub(super) fn new(seed: u64, plan: Plan, traced: bool) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
         let repeat = match dice.u8(..5) {
             0 | 1 => RepeatSafety::Never,
@@ -70,7 +74,7 @@ impl Walk {
         };
         let send_by = (dice.u8(..4) == 0).then(|| at(dice.i64(20..200)));
         let not_before = (dice.u8(..8) == 0).then(|| at(dice.i64(1..30)));
-        let w = World::new(dice, &declared, horizon, keyed && plan.keyed_lands_from_sending);
+        let w = World::new(dice, &declared, horizon);
         let f = facts(State::Held).with(|f| {
             f.now = at(0);
             f.declared = declared;
@@ -81,8 +85,10 @@ impl Walk {
         Self {
             w,
             f,
+            plan,
             looks: Vec::new(),
-            page: None,
+            pages: Vec::new(),
+            wrong_no: false,
             webhooks_seen: 0,
             backup: None,
             tokens: 100,
@@ -126,7 +132,8 @@ impl Walk {
         if let Some(m) = self.happens(&Event::Taking { how, room: LEASE }) {
             let send_until = before.send_until(m.set.doubt, LEASE);
             let (fence, token) = (self.f.fence, self.f.token);
-            self.w.holders.push(Holder { fence, token, send_until, stage: Stage::Ready });
+            let granted = before.repeats_granted > 0;
+            self.w.holders.push(Holder { fence, token, granted, send_until, stage: Stage::Ready });
         }
     }
 
@@ -138,9 +145,10 @@ impl Walk {
             15..17 => self.look_ends(),
             17..19 => self.person(),
             19 => self.webhook(),
+            22 if self.f.state == State::InDoubt && self.w.chance(2) => self.look_begins(),
             20 if self.w.chance(6) => drop(self.happens(&Event::Cancel)),
             21 if self.w.chance(4) => drop(self.happens(&Event::Escalate)),
-            22 if self.w.chance(12) => self.restore(),
+            22 if self.w.chance(2) => self.restore(),
             23 => self.take(Taking::Begin),
             _ => {}
         }
@@ -155,7 +163,7 @@ impl Walk {
             0 => self.f.due_at,
             1 => self.w.holders.first().map(|h| h.send_until.minus(instant)),
             2 => self.f.proof_from().map(|from| from.plus(instant)),
-            3 => self.f.rulable_from(stated, false),
+            3 => self.f.rulable_from(stated, false).map(|from| from.plus(instant)),
             4 => self.f.send_limit(true, LEASE.margin).map(|limit| limit.minus(instant)),
             _ => None,
         };
@@ -191,14 +199,16 @@ impl Walk {
             Act::Expire => drop(self.happens(&Event::Expire)),
             Act::Perform(how) => self.take(how),
             Act::Escalate(_) => drop(self.happens(&Event::Escalate)),
-            Act::Look => {
-                let Some(probe) = self.f.declared.probe else { return };
-                let finding = self.w.look(probe.lag, probe.not_found_is_proof);
-                self.note(|_| format!("a look begins and will find {finding:?}"));
-                self.looks.push(Look { fence: self.f.fence, begun_at: self.w.now, finding });
-            }
+            Act::Look => self.look_begins(),
             Act::Nothing => {}
         }
+    }
+
+    fn look_begins(&mut self) {
+        let Some(probe) = self.f.declared.probe else { return };
+        let finding = self.w.look(probe.lag, probe.not_found_is_proof);
+        self.note(|_| format!("a look begins and will find {finding:?}"));
+        self.looks.push(Look { fence: self.f.fence, begun_at: self.w.now, finding });
     }
 
     fn look_ends(&mut self) {
@@ -210,26 +220,40 @@ impl Walk {
         self.happens(&Event::Look { fence, begun_at, finding, again_in: secs(20) });
     }
 
-    /// Opens a page, or rules on the one that is open, however old.
+    /// Somebody opens a page, or rules on one that is open, however old.
     fn person(&mut self) {
         let stated = self.f.declared.landing_horizon.unwrap_or(self.w.horizon);
         let lag = self.f.declared.probe.map_or(secs(0), |p| p.lag);
-        let Some(page) = self.page.take() else {
+        if self.pages.len() < 2 && self.w.chance(2) {
             let looked = self.w.chance(2) && self.f.declared.probe.is_some();
             let quiet = self.f.rulable_from(stated, looked).is_none_or(|from| from <= self.w.now);
             let ids = quiet.then(|| self.w.provider.visible(self.w.now, if looked { lag } else { secs(0) }));
-            self.page = Some(Page { seen: seen(&self.f), ids, looked });
+            self.pages.push(Page { seen: seen(&self.f), ids, looked });
             return;
-        };
+        }
+        if self.pages.is_empty() {
+            return;
+        }
+        let which = self.w.dice.usize(..self.pages.len());
+        let page = self.pages.swap_remove(which);
         // Where the page said "not yet", the person looks again right before ruling.
         let lag = if page.looked { lag } else { secs(0) };
         let ids = page.ids.unwrap_or_else(|| self.w.provider.visible(self.w.now, lag));
-        let ruling = match ids.first() {
+        let errs = self.plan.person_errs && self.w.chance(2);
+        let ruling = match ids.first().filter(|_| !errs) {
             Some(id) => Ruling::Done { provider_ref: Some(id.clone()) },
-            None if self.w.chance(2) => Ruling::NotDone,
+            None if self.w.chance(3) => Ruling::NotDone,
             None => Ruling::Repeat,
         };
-        self.happens(&Event::Rule { seen: page.seen, ruling, horizon: Some(stated), looked: page.looked });
+        let event = Event::Rule {
+            seen: page.seen,
+            ruling: ruling.clone(),
+            horizon: Some(stated),
+            looked: page.looked,
+        };
+        if self.happens(&event).is_some() && errs && !self.w.provider.effects.is_empty() {
+            self.wrong_no |= ruling == Ruling::NotDone;
+        }
     }
 
     fn webhook(&mut self) {
@@ -257,9 +281,10 @@ impl Walk {
             self.backup = Some(self.f.clone());
             return;
         };
-        self.w.holders.clear();
+        self.w.stop();
         self.looks.clear();
-        (self.page, self.webhooks_seen) = (None, 0);
+        self.pages.clear();
+        self.webhooks_seen = 0;
         self.f = Facts {
             state: State::InDoubt,
             doubt: true,
@@ -277,11 +302,15 @@ impl Walk {
     fn check(&self) -> Result<(), String> {
         let happened = self.w.provider.effects.len();
         let natural = self.f.declared.repeat == RepeatSafety::Natural;
-        if happened > 1 && !natural {
+        // Only a person who errs, and only by the one attempt that was granted, may double.
+        let excused = self.w.provider.effects.iter().filter(|e| e.granted && self.plan.person_errs).count();
+        if happened > 1 + excused && !natural {
             return Err(format!("{happened} effects"));
         }
         match self.f.state {
-            State::Abandoned if happened > 0 => return Err("abandoned, but it happened".to_owned()),
+            State::Abandoned if happened > 0 && !self.wrong_no => {
+                return Err("abandoned, but it happened".to_owned());
+            }
             State::Confirmed if happened == 0 => return Err("confirmed, but it did not happen".to_owned()),
             _ => {}
         }
@@ -306,13 +335,29 @@ impl Walk {
             if !self.f.state.is_due_some_day() {
                 let later = self.w.now.plus(secs(1000));
                 self.w.advance(later);
-                return self.check();
+                self.check()?;
+                return self.statement();
             }
         }
         Err(format!("stuck: {:?}", self.f))
     }
 
-    fn run(&mut self) -> Result<u32, String> {
+    /// In the end a statement lists every effect: none may stay denied, and no double unseen.
+    fn statement(&mut self) -> Result<(), String> {
+        let ids: Vec<String> = self.w.provider.effects.iter().map(|e| e.id.clone()).collect();
+        for id in &ids {
+            self.happens(&Event::Evidence { finding: found(&[id]), known: false });
+        }
+        let double = ids.len() > 1 && self.f.declared.repeat != RepeatSafety::Natural;
+        match self.f.state {
+            State::Escalated if !double || self.f.contradicted => Ok(()),
+            State::Confirmed if !ids.is_empty() && !double => Ok(()),
+            State::Abandoned if ids.is_empty() => Ok(()),
+            state => Err(format!("{} effects on the statement, and the claim is {state}", ids.len())),
+        }
+    }
+
+    pub(super) fn run(&mut self) -> Result<u32, String> {
         let steps = self.w.dice.u32(20..120);
         for _ in 0..steps {
             self.step();
@@ -321,65 +366,4 @@ impl Walk {
         self.comes_to_rest()?;
         Ok(steps)
     }
-}
-
-/// What a series of walks has done: how often each move was made out of each state.
-type Tally = BTreeMap<(Verb, State), u32>;
-
-/// Walks from a seed on; the first violation, with its seed and all that led to it.
-fn walks(first: u64, count: u64, plan: Plan, tally: &mut Tally) -> Result<u32, String> {
-    let mut steps = 0;
-    for seed in first..first + count {
-        let mut walk = Walk::new(seed, plan, false);
-        match walk.run() {
-            Ok(n) => steps += n,
-            Err(what) => {
-                let mut again = Walk::new(seed, plan, true);
-                let _ = again.run();
-                let trace = again.trace.unwrap_or_default().join("\n");
-                return Err(format!("SEED={seed}: {what}\n{:?}\n{trace}", again.f.declared));
-            }
-        }
-        for (made, n) in walk.made {
-            *tally.entry(made).or_default() += n;
-        }
-    }
-    Ok(steps)
-}
-
-#[test]
-fn never_two_effects_never_a_false_answer_and_nothing_stuck() {
-    // A seed of the day beside the fixed ones, printed when it fails.
-    let of_the_day = std::env::var("SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(1 << 32..1 << 48));
-    let plan = Plan { keyed_lands_from_sending: true };
-    let mut tally = Tally::new();
-    let steps = [(0, 6_000), (of_the_day, 2_000)].map(|(first, count)| {
-        walks(first, count, plan, &mut tally).unwrap_or_else(|violation| panic!("{violation}"))
-    });
-    assert!(steps.iter().sum::<u32>() > 400_000, "{steps:?}");
-    // In an honest world nothing contradicts, and nothing has happened where a claim is held or to be tried again.
-    // Every other edge must have been walked many times.
-    let dishonest = |(verb, from): (Verb, State)| {
-        verb == Verb::Contradict
-            || verb == Verb::EvidenceDone && matches!(from, State::Held | State::Retryable)
-    };
-    for (verb, from, _) in EDGES.iter().filter(|(verb, from, _)| !dishonest((*verb, *from))) {
-        let times = tally.get(&(*verb, *from)).copied().unwrap_or_default();
-        assert!(times > 20, "{} from {from} was made {times} times only: {tally:#?}", verb.as_str());
-    }
-}
-
-/// The window's rule keeps the greater of call timeout and landing horizon free, not their sum: a provider whose horizon
-/// only begins when a call is given up may see a redrive land after it has forgotten the key.
-#[test]
-fn a_keyed_effects_landing_horizon_must_count_from_sending_or_a_redrive_may_outlast_the_window() {
-    let plan = Plan { keyed_lands_from_sending: false };
-    let violation = walks(0, 200_000, plan, &mut Tally::new());
-    assert!(
-        violation.is_err_and(|what| what.contains("2 effects")),
-        "the gap is closed: say so in the guarantees"
-    );
 }

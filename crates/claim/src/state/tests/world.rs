@@ -13,6 +13,8 @@ use crate::time::Timestamp;
 pub(super) struct Effect {
     pub(super) id: String,
     pub(super) at: Timestamp,
+    /// Sent under a repeat that a person granted.
+    pub(super) granted: bool,
 }
 
 /// What the provider answered to a request.
@@ -36,7 +38,7 @@ pub(super) struct Provider {
 }
 
 impl Provider {
-    fn receive(&mut self, now: Timestamp, dice: &mut fastrand::Rng) -> Answer {
+    fn receive(&mut self, now: Timestamp, granted: bool, dice: &mut fastrand::Rng) -> Answer {
         // Its limiter runs before anything is executed or looked up.
         if dice.u8(..8) == 0 {
             return Answer::NotProcessed;
@@ -56,7 +58,7 @@ impl Provider {
             return Answer::Refused;
         }
         let id = format!("p{}", self.effects.len());
-        self.effects.push(Effect { id: id.clone(), at: now });
+        self.effects.push(Effect { id: id.clone(), at: now, granted });
         self.stored = Some(Answer::Done(id.clone()));
         Answer::Done(id)
     }
@@ -79,12 +81,14 @@ pub(super) enum Stage {
 pub(super) struct Holder {
     pub(super) fence: u64,
     pub(super) token: Token,
+    pub(super) granted: bool,
     pub(super) send_until: Timestamp,
     pub(super) stage: Stage,
 }
 
 struct Request {
     token: Token,
+    granted: bool,
     lands: Timestamp,
 }
 
@@ -94,19 +98,12 @@ pub(super) struct World {
     pub(super) provider: Provider,
     pub(super) holders: Vec<Holder>,
     requests: Vec<Request>,
-    /// How long after it was given up (or, where that is what the provider promises, after it was sent) a request may
-    /// still take effect.
+    /// How long after it was given up a request may still take effect.
     pub(super) horizon: Duration,
-    from_sending: bool,
 }
 
 impl World {
-    pub(super) fn new(
-        mut dice: fastrand::Rng,
-        declared: &Declared,
-        horizon: Duration,
-        from_sending: bool,
-    ) -> Self {
+    pub(super) fn new(mut dice: fastrand::Rng, declared: &Declared, horizon: Duration) -> Self {
         let window = match declared.repeat {
             RepeatSafety::Keyed { window } => Some(window),
             RepeatSafety::Natural | RepeatSafety::Never => None,
@@ -120,7 +117,7 @@ impl World {
             stored: None,
             effects: Vec::new(),
         };
-        Self { now: at(0), dice, provider, holders: Vec::new(), requests: Vec::new(), horizon, from_sending }
+        Self { now: at(0), dice, provider, holders: Vec::new(), requests: Vec::new(), horizon }
     }
 
     /// One chance in so many.
@@ -141,13 +138,20 @@ impl World {
         self.requests.is_empty() && !self.holders.iter().any(|h| matches!(h.stage, Stage::Ready))
     }
 
+    /// All instances are stopped: whatever they were calling is given up now.
+    pub(super) fn stop(&mut self) {
+        self.holders.clear();
+        let latest = self.now.plus(self.horizon);
+        self.requests.iter_mut().for_each(|r| r.lands = r.lands.min(latest));
+    }
+
     /// Time passes: what lands by then takes effect, in order.
     pub(super) fn advance(&mut self, to: Timestamp) {
         self.requests.sort_by_key(|r| r.lands);
         while self.requests.first().is_some_and(|r| r.lands <= to) {
             let request = self.requests.remove(0);
             self.now = self.now.max(request.lands);
-            let answer = self.provider.receive(request.lands, &mut self.dice);
+            let answer = self.provider.receive(request.lands, request.granted, &mut self.dice);
             self.deliver(&request, answer);
         }
         self.now = self.now.max(to);
@@ -181,19 +185,15 @@ impl World {
                     return None;
                 }
                 let gives_up = self.between(now, now.plus(timeout));
-                let latest = if self.from_sending {
-                    now.plus(self.horizon.max(timeout))
-                } else {
-                    gives_up.plus(self.horizon)
-                };
+                let latest = gives_up.plus(self.horizon);
                 // An answer in time, a landing after it was given up, or lost on the way.
                 let lands = match self.dice.u8(..5) {
                     0 => None,
                     1 | 2 => Some(self.between(gives_up, latest)),
                     _ => Some(self.between(now, gives_up)),
                 };
-                let token = self.holders[which].token;
-                self.requests.extend(lands.map(|lands| Request { token, lands }));
+                let Holder { token, granted, .. } = self.holders[which];
+                self.requests.extend(lands.map(|lands| Request { token, granted, lands }));
                 self.holders[which].stage = Stage::Sent { gives_up, answer: None };
                 None
             }

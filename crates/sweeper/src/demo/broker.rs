@@ -41,8 +41,8 @@ pub(super) struct Broker<'a> {
     queue: VecDeque<Job>,
     last: VecDeque<Job>,
     kills: VecDeque<Kill>,
-    /// The service that is about to be killed, and waits until the downstream has taken note.
-    doomed: Option<usize>,
+    /// The service that is about to be killed, once the downstream has taken note.
+    doomed: Option<(usize, Kill)>,
     services: Vec<Service>,
     events: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
     handed_out: usize,
@@ -166,7 +166,9 @@ impl<'a> Broker<'a> {
                 self.queue = std::mem::take(&mut self.last);
             }
             let Some(n) = self.queue.front().map(|job| job.planned.service) else { return };
-            if !at(&self.services[n]) {
+            // A kill that is due has its moment with the message that was handed out last: later ones wait for it.
+            let waits = self.due().is_some() && self.held() > 0;
+            if waits || !at(&self.services[n]) {
                 return;
             }
             if let Some(job) = self.queue.pop_front() {
@@ -187,16 +189,18 @@ impl<'a> Broker<'a> {
         }
     }
 
+    fn due(&self) -> Option<Kill> {
+        let idle = self.queue.is_empty() && self.held() == 0;
+        self.kills.front().copied().filter(|kill| idle || kill.after <= self.handed_out)
+    }
+
     /// Picks who is killed next, if it is time and the condition holds.
     async fn doom(&mut self) {
-        let idle = self.queue.is_empty() && self.held() == 0;
-        if idle {
+        if self.queue.is_empty() && self.held() == 0 {
             // Nothing is left to be called: these have missed their moment.
             self.kills.retain(|kill| !kill.in_call);
         }
-        let Some(kill) = self.kills.front().copied().filter(|k| idle || k.after <= self.handed_out) else {
-            return;
-        };
+        let Some(kill) = self.due() else { return };
         if self.doomed.is_some() || self.services.iter().any(|s| !s.ready) {
             return;
         }
@@ -208,15 +212,20 @@ impl<'a> Broker<'a> {
         };
         if let Some(at) = victim {
             self.kills.pop_front();
-            self.doomed = Some(at);
+            self.doomed = Some((at, kill));
             let name = self.name(at);
             self.provider.note(&name).await;
         }
     }
 
     fn told(&mut self, told: Told) {
-        let Told::Noted { process } = told else { return };
-        let Some(at) = self.doomed.take().filter(|at| self.name(*at) == process) else { return };
+        let Told::Noted { process, open } = told else { return };
+        let Some((at, kill)) = self.doomed.take().filter(|(at, _)| self.name(*at) == process) else { return };
+        if kill.in_call && open == 0 {
+            // Answered in the meantime: the next call, then.
+            self.kills.push_front(kill);
+            return;
+        }
         let service = &mut self.services[at];
         service.ready = false;
         if let Some(child) = &mut service.child {
@@ -263,9 +272,7 @@ impl<'a> Broker<'a> {
                 bail!("{name} ended by itself ({status}): see the logs in {}", self.folder.display());
             }
         }
-        if self.doomed == Some(at) {
-            self.doomed = None;
-        }
+        self.doomed.take_if(|(doomed, _)| *doomed == at);
         let service = &mut self.services[at];
         let mut left: Vec<_> = service.unacknowledged.drain().collect();
         left.sort_by_key(|(n, _)| *n);

@@ -255,9 +255,9 @@ impl Downstream {
     fn note(&self, process: String) {
         let mut seen = lock(&self.seen);
         let open: Vec<_> = seen.open.iter().filter(|(_, p)| **p == process).map(|(n, _)| *n).collect();
-        seen.noted.extend(open.into_iter().map(|n| (n, process.clone())));
+        seen.noted.extend(open.iter().map(|n| (*n, process.clone())));
         drop(seen);
-        tell(&Told::Noted { process });
+        tell(&Told::Noted { process, open: open.len() });
     }
 
     fn tally(&self) -> Tally {

@@ -65,7 +65,8 @@ pub(super) fn fate(seed: u64, message: &Message, arrival: u32) -> Fate {
         fault = Fault::None;
     }
     let mut millis = |from, to| Duration::from_millis(dice.u64(from..to));
-    Fate { fault, work: millis(5, 40), answer: millis(5, 30) }
+    // Fast for a provider, long against the way of a signal.
+    Fate { fault, work: millis(15, 45), answer: millis(10, 30) }
 }
 
 /// A generator of its own for each purpose, so that no choice depends on how many were made before (FNV-1a over the words).

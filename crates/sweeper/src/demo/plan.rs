@@ -1,5 +1,7 @@
 //! What the seed decides: who gets which message how often and in which order, and when a service is killed.
 
+use std::collections::HashSet;
+
 use super::faults::dice;
 use super::messages::{Message, Messages};
 
@@ -70,20 +72,23 @@ impl Plan {
         let both = |message: &Message| {
             (0..SERVICES).map(|service| Planned { service, message: message.clone() }).collect::<Vec<_>>()
         };
-        let kills = kills(&mut dice, messages.distinct.len(), deliveries.len());
+        let kills = kills(&mut dice, &deliveries);
         Self { deliveries, last: messages.mismatches.iter().flat_map(both).collect(), kills }
     }
 }
 
-/// Evenly spread over the first four fifths, with some play; three of four in a call.
-fn kills(dice: &mut fastrand::Rng, messages: usize, deliveries: usize) -> Vec<Kill> {
-    let count = (messages / MESSAGES_PER_KILL).clamp(KILLS_MIN, KILLS_MAX);
-    let step = (deliveries * 4 / 5) / count;
+/// Evenly spread over the moments at which a message comes for the first time, since those lead to calls; three of four in a call.
+fn kills(dice: &mut fastrand::Rng, deliveries: &[Planned]) -> Vec<Kill> {
+    let mut known = HashSet::new();
+    let firsts: Vec<usize> =
+        (0..deliveries.len()).filter(|at| known.insert(deliveries[*at].message.id())).collect();
+    let count = (firsts.len() / MESSAGES_PER_KILL).clamp(KILLS_MIN, KILLS_MAX);
     (0..count)
-        .map(|n| Kill {
-            after: n * step + dice.usize(..step.max(1)) + 1,
-            service: dice.usize(..SERVICES),
-            in_call: n % 4 != 3,
+        .map(|n| {
+            let from = n * firsts.len() / count;
+            let to = ((n + 1) * firsts.len() / count).max(from + 1);
+            let at = dice.usize(from..to).min(firsts.len().saturating_sub(1));
+            Kill { after: firsts[at] + 1, service: dice.usize(..SERVICES), in_call: n % 4 != 3 }
         })
         .collect()
 }

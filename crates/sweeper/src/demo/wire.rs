@@ -96,9 +96,10 @@ pub(super) enum Told {
     Shut {
         n: u64,
     },
-    /// The open requests of that process are noted.
+    /// The open requests of that process are noted: so many.
     Noted {
         process: String,
+        open: usize,
     },
     Tally(Tally),
 }

@@ -21,6 +21,7 @@ mod rows;
 mod service;
 mod show;
 mod stage;
+mod subscriber;
 mod wire;
 
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The broker, in the parent: delivers at least once, keeps what is not acknowledged, kills by plan, starts again.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -8,17 +8,18 @@ use tokio::sync::mpsc;
 
 use super::messages::MessageId;
 use super::plan::{Kill, Plan, Planned, SERVICES};
-use super::processes::{Child, Voice};
+use super::processes::Child;
 use super::progress::Progress;
 use super::provider::Provider;
+use super::subscriber::{Event, Job, Service, listen};
 use super::wire::{Delivery, Said, Setup, Told};
 
-/// Deliveries that a service may hold unacknowledged.
-const PREFETCH: usize = 8;
 /// A message that was handed back this often goes to the dead letters.
 const DELIVERIES_MAX: u32 = 12;
 /// A message that is handed back comes again after so many others.
 const AGAIN_AFTER: usize = 20;
+/// How far ahead of one that has to wait others are handed out.
+const LOOK_AHEAD: usize = 32;
 /// A service that ends by itself so often is broken.
 const CRASHES_MAX: u32 = 3;
 
@@ -40,47 +41,26 @@ pub(super) struct Broker<'a> {
     folder: PathBuf,
     queue: VecDeque<Job>,
     last: VecDeque<Job>,
-    kills: VecDeque<Kill>,
+    kills: Vec<Kill>,
+    /// Deliveries that a kill is due with, and that were handed out.
+    due: HashSet<usize>,
     /// The service that is about to be killed, once the downstream has taken note.
     doomed: Option<(usize, Kill)>,
     services: Vec<Service>,
     events: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
-    handed_out: usize,
     crashes: u32,
     done: Delivered,
-}
-
-struct Job {
-    planned: Planned,
-    deliveries: u32,
-}
-
-struct Service {
-    child: Option<Child>,
-    incarnation: u32,
-    ready: bool,
-    unacknowledged: HashMap<u64, Job>,
-    /// Unacknowledged when it was killed: first in line.
-    again: VecDeque<Job>,
-}
-
-/// `None`: it has ended, and everything that it said was heard.
-struct Event {
-    service: usize,
-    said: Option<Said>,
 }
 
 impl<'a> Broker<'a> {
     pub(super) fn new(provider: &'a mut Provider, setup: Setup, folder: PathBuf, plan: &Plan) -> Self {
         let jobs = |planned: &[Planned]| -> VecDeque<Job> {
-            planned.iter().map(|planned| Job { planned: planned.clone(), deliveries: 0 }).collect()
-        };
-        let service = |_| Service {
-            child: None,
-            incarnation: 0,
-            ready: false,
-            unacknowledged: HashMap::new(),
-            again: VecDeque::new(),
+            let job = |(number, planned): (usize, &Planned)| Job {
+                number,
+                planned: planned.clone(),
+                deliveries: 0,
+            };
+            planned.iter().enumerate().map(job).collect()
         };
         Self {
             provider,
@@ -88,11 +68,11 @@ impl<'a> Broker<'a> {
             folder,
             queue: jobs(&plan.deliveries),
             last: jobs(&plan.last),
-            kills: plan.kills.iter().copied().collect(),
+            kills: plan.kills.clone(),
+            due: HashSet::new(),
             doomed: None,
-            services: (0..SERVICES).map(service).collect(),
+            services: (0..SERVICES).map(|_| Service::default()).collect(),
             events: mpsc::unbounded_channel(),
-            handed_out: 0,
             crashes: 0,
             done: Delivered::default(),
         }
@@ -152,11 +132,10 @@ impl<'a> Broker<'a> {
         Ok(())
     }
 
-    /// In order, so that both services meet the same message at about the same time.
     async fn hand_out(&mut self) {
         loop {
-            let at = |s: &Service| s.ready && s.unacknowledged.len() < PREFETCH;
-            if let Some(n) = self.services.iter().position(|s| at(s) && !s.again.is_empty()) {
+            let first = |s: &Service| s.has_room() && !s.again.is_empty();
+            if let Some(n) = self.services.iter().position(first) {
                 if let Some(job) = self.services[n].again.pop_front() {
                     self.deliver(n, job).await;
                 }
@@ -165,17 +144,23 @@ impl<'a> Broker<'a> {
             if self.queue.is_empty() && self.held() == 0 {
                 self.queue = std::mem::take(&mut self.last);
             }
-            let Some(n) = self.queue.front().map(|job| job.planned.service) else { return };
-            // A kill that is due has its moment with the message that was handed out last: later ones wait for it.
-            let waits = self.due().is_some() && self.held() > 0;
-            if waits || !at(&self.services[n]) {
+            // A kill that is due has its moment with the message that was handed out last: later ones wait for it, and for who was killed.
+            if (self.due().is_some() && self.held() > 0) || self.services.iter().any(|s| !s.ready) {
                 return;
             }
-            if let Some(job) = self.queue.pop_front() {
-                self.handed_out += 1;
-                self.deliver(n, job).await;
+            let next = self.queue.iter().take(LOOK_AHEAD).position(|job| self.may_go(&job.planned));
+            let Some(job) = next.and_then(|at| self.queue.remove(at)) else { return };
+            if self.kills.iter().any(|kill| kill.with == job.number) {
+                self.due.insert(job.number);
             }
+            self.deliver(job.planned.service, job).await;
         }
+    }
+
+    /// As brokers do, a message that somebody has is kept back; only where a rebalance or a lock that ran out is played, both have it.
+    fn may_go(&self, planned: &Planned) -> bool {
+        let has = |s: &Service| s.jobs().any(|job| job.planned.message.id() == planned.message.id());
+        self.services[planned.service].has_room() && (planned.overlaps || !self.services.iter().any(has))
     }
 
     async fn deliver(&mut self, at: usize, mut job: Job) {
@@ -191,7 +176,7 @@ impl<'a> Broker<'a> {
 
     fn due(&self) -> Option<Kill> {
         let idle = self.queue.is_empty() && self.held() == 0;
-        self.kills.front().copied().filter(|kill| idle || kill.after <= self.handed_out)
+        self.kills.iter().copied().find(|kill| idle || self.due.contains(&kill.with))
     }
 
     /// Picks who is killed next, if it is time and the condition holds.
@@ -211,7 +196,7 @@ impl<'a> Broker<'a> {
             Some(kill.service)
         };
         if let Some(at) = victim {
-            self.kills.pop_front();
+            self.kills.retain(|other| *other != kill);
             self.doomed = Some((at, kill));
             let name = self.name(at);
             self.provider.note(&name).await;
@@ -223,7 +208,7 @@ impl<'a> Broker<'a> {
         let Some((at, kill)) = self.doomed.take().filter(|(at, _)| self.name(*at) == process) else { return };
         if kill.in_call && open == 0 {
             // Answered in the meantime: the next call, then.
-            self.kills.push_front(kill);
+            self.kills.insert(0, kill);
             return;
         }
         let service = &mut self.services[at];
@@ -278,15 +263,5 @@ impl<'a> Broker<'a> {
         left.sort_by_key(|(n, _)| *n);
         service.again.extend(left.into_iter().map(|(_, job)| job));
         self.start(at).await
-    }
-}
-
-async fn listen(mut voice: Voice, service: usize, to: mpsc::UnboundedSender<Event>) {
-    loop {
-        let said = voice.next().await;
-        let over = said.is_none();
-        if to.send(Event { service, said }).is_err() || over {
-            return;
-        }
     }
 }

@@ -25,13 +25,15 @@ const KILLS_MAX: usize = 12;
 pub(super) struct Planned {
     pub(super) service: usize,
     pub(super) message: Message,
+    /// May come while the other service still has the same message. Any other copy waits until nobody has it.
+    pub(super) overlaps: bool,
 }
 
 /// One SIGKILL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kill {
-    /// Not before so many deliveries were handed out.
-    pub(super) after: usize,
+    /// Due with the delivery of this number.
+    pub(super) with: usize,
     /// The service that is hit; in a call, the one that has a request open if this one has none.
     pub(super) service: usize,
     /// Waits until the downstream holds an open request of the service.
@@ -57,20 +59,24 @@ impl Plan {
             let first = dice.usize(..SERVICES);
             for service in 0..SERVICES {
                 let mut at = if at_once || service == first { now } else { now + OTHER_LATER };
-                for _ in 0..dice.u32(1..=COPIES_MAX) {
-                    timed.push((at, Planned { service, message: message.clone() }));
+                for copy in 0..dice.u32(1..=COPIES_MAX) {
+                    let overlaps = at_once && copy == 0;
+                    timed.push((at, Planned { service, message: message.clone(), overlaps }));
                     at -= LATER_MEAN * (1.0 - dice.f64()).ln();
                 }
             }
         }
         for message in &messages.repeated {
-            let planned = Planned { service: dice.usize(..SERVICES), message: message.clone() };
+            let (service, message) = (dice.usize(..SERVICES), message.clone());
+            let planned = Planned { service, message, overlaps: false };
             timed.push((now * dice.f64(), planned));
         }
         timed.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         let deliveries: Vec<_> = timed.into_iter().map(|(_, planned)| planned).collect();
         let both = |message: &Message| {
-            (0..SERVICES).map(|service| Planned { service, message: message.clone() }).collect::<Vec<_>>()
+            (0..SERVICES)
+                .map(|service| Planned { service, message: message.clone(), overlaps: false })
+                .collect::<Vec<_>>()
         };
         let kills = kills(&mut dice, &deliveries);
         Self { deliveries, last: messages.mismatches.iter().flat_map(both).collect(), kills }
@@ -88,7 +94,7 @@ fn kills(dice: &mut fastrand::Rng, deliveries: &[Planned]) -> Vec<Kill> {
             let from = n * firsts.len() / count;
             let to = ((n + 1) * firsts.len() / count).max(from + 1);
             let at = dice.usize(from..to).min(firsts.len().saturating_sub(1));
-            Kill { after: firsts[at] + 1, service: dice.usize(..SERVICES), in_call: n % 4 != 3 }
+            Kill { with: firsts[at], service: dice.usize(..SERVICES), in_call: n % 4 != 3 }
         })
         .collect()
 }
@@ -113,7 +119,7 @@ mod tests {
             }
         }
         assert!(plan.kills.iter().filter(|k| k.in_call).count() * 2 >= plan.kills.len());
-        assert!(plan.kills.iter().all(|k| k.after <= plan.deliveries.len()));
-        assert!(plan.kills.is_sorted_by_key(|k| k.after));
+        assert!(plan.kills.iter().all(|k| k.with < plan.deliveries.len()));
+        assert!(plan.kills.is_sorted_by_key(|k| k.with));
     }
 }

@@ -113,12 +113,12 @@ fn words(out: &mut String, played: &Played) {
         "
 What you saw
   Both services got every message one to five times and were killed with SIGKILL, most often while
-  the provider held an open request of theirs. The provider got {requests} requests: it acted and lost the
-  answer of {dropped} ({whole}.{tenth} %), let {hung} hang, and said 500 to {failed}, acting or not.
-  Under claims, {cleared} messages were in doubt or had to be tried again: the sweeper asked the provider,
-  or repeated the call under the same idempotency key while the provider still knew it.
-  The naive check looks, calls, then notes. Two instances look together; and whoever dies or gets no
-  answer between the call and the note calls again at the next delivery.
+  the provider held an open request of theirs. In both runs together the provider got {requests} requests:
+  it lost the answers of {dropped} after acting ({whole}.{tenth} %), let {hung} hang, and said 500 to {failed}, acting or not.
+  Under claims, {cleared} messages were in doubt or had to be tried again on the way: the sweeper asked the
+  provider, or repeated the call under the same idempotency key while the provider still knew it.
+  The naive check looks, calls, then notes. Whoever is killed or gets no answer between the call and
+  the note calls again at the next delivery, and two who look at the same time both call.
   The figures are counted from the provider's own ledger:
     {ledger}
 

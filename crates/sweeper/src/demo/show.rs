@@ -72,6 +72,7 @@ pub(super) fn text(played: &Played) -> String {
 
 fn table(out: &mut String, played: &Played) {
     let (ours, theirs) = (&played.earmark, &played.control);
+    out.push('\n');
     let kills = |run: &Run| format!("{} ({} in a call)", run.delivered.killed.len(), run.kills_in_call);
     let mut row = |name: &str, ours: String, theirs: String| {
         let _ = writeln!(out, "  {name:<26}{ours:>20}{theirs:>24}");

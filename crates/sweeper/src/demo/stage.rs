@@ -126,15 +126,13 @@ impl Stage {
         for (line, what) in bad {
             progress.say(&format!("line {line}: {what}; skipped"));
         }
-        let skipped =
-            if bad.is_empty() { String::new() } else { format!(", {} bad lines skipped", bad.len()) };
-        let text = format!(
-            "{} messages, {} with an id that was used for something else{skipped}; seed {}; {}",
-            distinct.len(),
-            mismatches.len(),
-            self.seed,
-            database::shown(&self.url),
-        );
+        let mut text = format!("{} messages; seed {}; {}", distinct.len(), self.seed, self.server);
+        if !mismatches.is_empty() {
+            text.push_str(&format!("; {} with an id that was used for something else", mismatches.len()));
+        }
+        if !bad.is_empty() {
+            text.push_str(&format!("; {} bad lines skipped", bad.len()));
+        }
         progress.phase("prepare", &text);
     }
 }

@@ -24,6 +24,7 @@
 mod error;
 #[cfg(feature = "sea-orm-migration")]
 mod host;
+mod inspect;
 mod lock;
 mod meta;
 mod run;
@@ -32,5 +33,6 @@ mod sql;
 pub use error::Error;
 #[cfg(feature = "sea-orm-migration")]
 pub use host::migrations;
+pub use inspect::{Inspection, inspect};
 pub use run::{Options, Report, run};
 pub use sql::{Dialect, Migration, guard_sql, sql};

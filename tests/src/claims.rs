@@ -232,7 +232,7 @@ pub async fn in_state(db: &TestDb, store: &ClaimStore, key: &ClaimKey, state: St
         State::Escalated => {
             let claim = won(store, key, declared).await;
             let _ = store.settle(claim, unknown(), quick).await.expect("a settle");
-            let _ = store.escalate(key, Cause::NoRuleDecides, None).await.expect("a move");
+            let _ = store.escalate(key, Cause::NoRuleDecides, None, None).await.expect("a move");
         }
         State::Confirmed => {
             let claim = won(store, key, declared).await;

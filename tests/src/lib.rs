@@ -1,7 +1,13 @@
 //! The kit of the suites: a fresh database for each test on each backend.
 
 pub mod claims;
+pub mod counters;
 pub mod db;
+pub mod effects;
 pub mod fault;
+pub mod http;
+pub mod process;
+pub mod provider;
+pub mod sweep;
 
 pub use db::{Backend, EmptyDb, TestDb};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::claim::Token;
+use crate::declared::Declared;
 use crate::error::Error;
 use crate::failure::chain;
 use crate::key::{ClaimKey, IdempotencyKey, Reference, hex};
@@ -131,7 +132,7 @@ impl ClaimStore {
             other => other,
         };
         let event = Event::Rule { seen, ruling, horizon, looked };
-        self.moved("resolve", key, event, note).await
+        self.moved("resolve", key, event, note, None).await
     }
 
     /// Calls a claim off where provably nothing was sent. A claim that carries doubt goes to a person instead.
@@ -142,17 +143,24 @@ impl ClaimStore {
         person("the cancellation", actor, reason)?;
         let detail = serde_json::json!({ "reason": reason }).to_string();
         let note = Note { actor: Some(actor.to_owned()), detail, ..Note::default() };
-        self.moved("cancel", key, Event::Cancel, note).await
+        self.moved("cancel", key, Event::Cancel, note, None).await
     }
 
-    /// Hands a claim to a person: by rule (`actor` is `None`), or by a person's own hand.
+    /// Hands a claim to a person: by rule (`actor` is `None`, on the stricter of what is frozen and what is `registered` now), or by a
+    /// person's own hand.
     ///
     /// # Errors
     /// [`Error::Refused`] when the state does not allow it; [`Error::NotFound`].
-    pub async fn escalate(&self, key: &ClaimKey, cause: Cause, actor: Option<&str>) -> Result<State, Error> {
+    pub async fn escalate(
+        &self,
+        key: &ClaimKey,
+        cause: Cause,
+        actor: Option<&str>,
+        registered: Option<&Declared>,
+    ) -> Result<State, Error> {
         let detail = serde_json::json!({ "cause": cause.as_str() }).to_string();
         let note = Note { actor: actor.map(str::to_owned), detail, ..Note::default() };
-        self.moved("escalate", key, Event::Escalate, note).await
+        self.moved("escalate", key, Event::Escalate, note, registered).await
     }
 
     /// Keeps a fact about an effect: in every state, at a tombstone, or as an orphan. It is never refused.
@@ -185,7 +193,7 @@ impl ClaimStore {
             answer: evidence.answer.clone(),
         };
         let event = Event::Evidence { finding: evidence.finding.clone(), known: false };
-        match self.ask("record evidence", &key, event, note, false).await? {
+        match self.ask("record evidence", &key, event, note, false, None).await? {
             Judged::Made { made, .. } => Ok(Recorded::At { key, state: made.to, moved: made.moves() }),
             Judged::Refused(why) => Err(why.into()),
             Judged::Missing => self.orphan(about, evidence).await,
@@ -248,7 +256,8 @@ impl ClaimStore {
         Ok(Recorded::Orphan)
     }
 
-    /// A probe's look, judged: about the attempt of `view`'s fence, begun at `begun_at` by the database's clock.
+    /// A probe's look, judged: about the attempt of `view`'s fence, begun at `begun_at` by the database's clock, and on the
+    /// stricter of what is frozen and what is `registered` now.
     ///
     /// # Errors
     /// [`Error::NotFound`]; otherwise only when the database cannot be written.
@@ -258,6 +267,7 @@ impl ClaimStore {
         begun_at: Timestamp,
         look: impl Into<Look>,
         again_in: Duration,
+        registered: Option<&Declared>,
     ) -> Result<State, Error> {
         let Look { finding, note: said, answer } = look.into();
         let (finding, said) = (kept(finding), cut(said, REASON_BYTES_MAX));
@@ -267,7 +277,7 @@ impl ClaimStore {
         }
         let note = Note { detail: detail.to_string(), provider_ref, answer, actor: None };
         let event = Event::Look { fence: view.facts.fence, begun_at, finding, again_in };
-        self.moved("look", &view.key, event, note).await
+        self.moved("look", &view.key, event, note, registered).await
     }
 
     /// The lease is over and nobody settled: into doubt. `None`: it is not, or somebody else is at it.
@@ -292,7 +302,7 @@ impl ClaimStore {
         key: &ClaimKey,
         event: Event,
     ) -> Result<Option<State>, Error> {
-        Ok(match self.ask(what, key, event, Note::default(), true).await? {
+        Ok(match self.ask(what, key, event, Note::default(), true, None).await? {
             Judged::Made { made, .. } => Some(made.to),
             Judged::Refused(why) => {
                 tracing::debug!(%key, what, why = chain(&why), "nothing to do");
@@ -308,8 +318,9 @@ impl ClaimStore {
         key: &ClaimKey,
         event: Event,
         note: Note,
+        registered: Option<&Declared>,
     ) -> Result<State, Error> {
-        match self.ask(what, key, event, note, false).await? {
+        match self.ask(what, key, event, note, false, registered).await? {
             Judged::Made { made, .. } => {
                 let Move { to, .. } = *made;
                 Ok(to)

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::acquire::Claimed;
 use crate::claim::{Claim, InFlight, Token};
+use crate::declared::Declared;
 use crate::error::Error;
 use crate::failure::{Failure, Verdict, chain};
 use crate::policy::backoff;
@@ -221,10 +222,19 @@ impl ClaimStore {
         event: Event,
         note: Note,
         skip_locked: bool,
+        registered: Option<&Declared>,
     ) -> Result<Judged, Error> {
         let note = if note.detail.is_empty() { Note { detail: "{}".into(), ..note } } else { note };
         let token = Token([0; 16]); // no taking goes this way
-        let ask = Ask { key: key.clone(), event, registered: None, token, note, receipt: None, skip_locked };
+        let ask = Ask {
+            key: key.clone(),
+            event,
+            registered: registered.cloned(),
+            token,
+            note,
+            receipt: None,
+            skip_locked,
+        };
         let db = self.inner.db.clone();
         self.inner.writer.run(async move { db.judge(what, &ask).await }).await
     }

@@ -7,6 +7,7 @@ use sea_orm::{
 
 use crate::error::Error;
 use crate::key::ClaimKey;
+use crate::list::readable;
 use crate::store::bind;
 use crate::store::row::{ClaimView, EventView, OrphanView, SweeperView, key_of};
 use crate::store::write::Db;
@@ -21,6 +22,8 @@ pub struct Snapshot {
     pub as_of: Timestamp,
     /// Every open claim, and every one made or closed since the moment asked for. Without receipts.
     pub claims: Vec<ClaimView>,
+    /// Rows of claims and events that cannot be read, each with its key and why: they are missing here.
+    pub unreadable: Vec<String>,
     /// Every event since that moment, and every mismatch of an open claim. Without bytes.
     pub events: Vec<(ClaimKey, EventView)>,
     /// Every orphan since that moment.
@@ -33,7 +36,7 @@ impl ClaimStore {
     /// Reads what a report about the time since `from` needs, in one read-only transaction at one snapshot.
     ///
     /// # Errors
-    /// When the database cannot be read, or a row cannot.
+    /// When the database cannot be read, or a row that is no claim's cannot.
     pub async fn snapshot(&self, from: Timestamp) -> Result<Snapshot, Error> {
         let db = self.inner.db.clone();
         self.inner.writer.run(async move { snapshot(&db, from).await }).await
@@ -54,16 +57,17 @@ async fn snapshot(db: &Db, from: Timestamp) -> Result<Snapshot, Error> {
     let orphans = read(sql.report_orphans, vec![from]).await?;
     let sweepers = read(sql.sweepers, Vec::new()).await?;
     tx.commit().await.map_err(unavailable)?;
+    let (claims, mut unreadable) = readable(&claims);
+    let events = events.iter().filter_map(|row| {
+        let read = key_of(row).and_then(|key| EventView::read(&key, row).map(|event| (key, event)));
+        read.map_err(|error| unreadable.push(format!("an event: {error}"))).ok()
+    });
+    let events = events.collect();
     Ok(Snapshot {
         as_of: clock(&now)?,
-        claims: claims.iter().map(ClaimView::read).collect::<Result<_, _>>()?,
-        events: events
-            .iter()
-            .map(|row| {
-                let key = key_of(row)?;
-                EventView::read(&key, row).map(|event| (key, event))
-            })
-            .collect::<Result<_, _>>()?,
+        claims,
+        unreadable,
+        events,
         orphans: orphans.iter().map(OrphanView::read).collect::<Result<_, _>>()?,
         sweepers: sweepers.iter().map(SweeperView::read).collect::<Result<_, _>>()?,
     })

@@ -7,6 +7,7 @@ pub(crate) mod dialect;
 mod options;
 pub(crate) mod row;
 mod sql;
+mod tries;
 pub(crate) mod write;
 mod writer;
 

@@ -12,4 +12,4 @@ pub mod telemetry;
 
 pub use error::Error;
 pub use schedule::Schedule;
-pub use sweep::{Pass, Sweeper, SweeperOptions};
+pub use sweep::{Pass, Sweeper, SweeperOptions, Vitals};

@@ -11,6 +11,7 @@ mod clocks;
 pub mod input;
 pub mod model;
 mod money;
+pub mod read;
 pub mod render;
 #[cfg(test)]
 mod tests;

@@ -6,25 +6,49 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+use croner::Cron;
+use croner::parser::{CronParser, Seconds};
 use tokio::sync::Notify;
 use tokio_cron_scheduler::{Job, JobScheduler};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::sweep::Sweeper;
-use crate::telemetry;
 
-/// Without a strike for that many intervals the loop sweeps by itself, and says so.
-const SILENCE_INTERVALS: u32 = 3;
+/// After so many strikes that were not heard the loop sweeps by itself, and says so.
+const SILENT_STRIKES: u32 = 3;
+/// The scheduler polls twice a second; and passes begin with a random wait.
+const LATE: Duration = Duration::from_secs(1);
 
 /// When to sweep: a cron expression of six fields (seconds first), in UTC.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Schedule {
-    cron: String,
-    interval: Duration,
+    text: String,
+    cron: Cron,
 }
 
 impl Schedule {
+    /// By a cron expression of six fields: second, minute, hour, day, month and weekday, in UTC.
+    ///
+    /// # Errors
+    /// [`Error::Schedule`] for what is no such expression, or never strikes.
+    pub fn cron(text: &str) -> Result<Self, Error> {
+        let fields = text.split_whitespace().count();
+        if fields != 6 {
+            return Err(Error::Schedule(format!("has {fields} fields instead of 6")));
+        }
+        let wrong = || Error::Schedule(format!("{text:?} is not a cron expression"));
+        // Asked of the scheduler, too, so that what is accepted here is what it runs.
+        Job::new(text, |_, _| {}).map_err(|_| wrong())?;
+        let parser = CronParser::builder().seconds(Seconds::Required).dom_and_dow(true).build();
+        let schedule = Self { text: text.to_owned(), cron: parser.parse(text).map_err(|_| wrong())? };
+        match schedule.strike(Utc::now(), 1) {
+            Some(_) => Ok(schedule),
+            None => Err(Error::Schedule(format!("{text:?} never strikes"))),
+        }
+    }
+
     /// Every so many seconds: a divisor of 60 below a minute, whole minutes that divide an hour above.
     ///
     /// # Errors
@@ -46,62 +70,97 @@ impl Schedule {
             3600 => "0 0 * * * *".to_owned(),
             _ => return Err(uneven()),
         };
-        Ok(Self { cron, interval })
+        Self::cron(&cron)
     }
 
-    /// The longest time that should pass between two strikes.
-    pub fn interval(&self) -> Duration {
-        self.interval
+    /// Whether a sweeper that last succeeded that long ago has missed three strikes.
+    pub fn is_overdue(&self, since_success: Duration) -> bool {
+        let now = Utc::now();
+        let last = chrono::TimeDelta::from_std(since_success).ok().and_then(|d| now.checked_sub_signed(d));
+        last.and_then(|last| self.strike(last, SILENT_STRIKES)).is_some_and(|third| third + LATE < now)
+    }
+
+    /// How long until the n-th strike from now.
+    fn until(&self, n: u32) -> Duration {
+        let now = Utc::now();
+        // An expression that was good and strikes no more: look again in an hour.
+        self.strike(now, n).map_or(Duration::from_secs(3600), |at| (at - now).to_std().unwrap_or_default())
+    }
+
+    /// The n-th strike after a moment.
+    fn strike(&self, after: DateTime<Utc>, n: u32) -> Option<DateTime<Utc>> {
+        (0..n).try_fold(after, |at, _| self.cron.find_next_occurrence(&at, false).ok())
     }
 }
 
 impl Sweeper {
     /// Sweeps on schedule until `stop`, then ends after the pass under way. Each pass begins with a small random wait, so that sweepers started
-    /// together do not stay in step.
+    /// together do not stay in step. A pass that fails is logged and counted, and the next one is made on time.
     ///
     /// # Errors
-    /// [`Error::Schedule`] when the scheduler cannot be started. A pass that fails is logged and counted, and the next one is made on time.
+    /// [`Error::Schedule`] when the scheduler cannot be started.
     pub async fn run(&self, schedule: &Schedule, stop: CancellationToken) -> Result<(), Error> {
         let strike = Arc::new(Notify::new());
-        let mut scheduler = metronome(schedule, strike.clone()).await?;
         // What a crash left behind is not made to wait for the first strike.
         strike.notify_one();
-        let silence = schedule.interval * SILENCE_INTERVALS;
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => break,
-                () = strike.notified() => {}
-                () = tokio::time::sleep(silence) => {
-                    tracing::error!(silence = ?silence, "the scheduler has fallen silent; sweeping without it");
+        let mut metronome = Some(start(schedule, strike.clone()).await?);
+        while let Some(heard) = next(schedule, &strike, &stop).await {
+            if heard == Heard::Silence {
+                tracing::error!(
+                    "the scheduler has fallen silent; sweeping without it, and starting it again"
+                );
+                end(metronome.take()).await;
+                match start(schedule, strike.clone()).await {
+                    Ok(new) => metronome = Some(new),
+                    Err(error) => tracing::error!(%error, "the scheduler cannot be started again"),
                 }
-            }
-            let jitter = (schedule.interval / 10).mul_f64(fastrand::f64());
-            tokio::select! {
-                () = stop.cancelled() => break,
-                () = tokio::time::sleep(jitter) => {}
             }
             match self.try_run_once(&stop).await {
                 Ok(Some(pass)) if pass.due > 0 => tracing::info!(?pass, "swept"),
                 Ok(Some(_)) => tracing::debug!("nothing due"),
-                Ok(None) => tracing::debug!("the last pass is still running"),
-                Err(error) => {
-                    telemetry::failed();
-                    tracing::error!(
-                        error = earmark_claim::failure::chain(&error),
-                        "a pass failed; the next one is made on time"
-                    );
-                }
+                Ok(None) => tracing::debug!("a pass is running already"),
+                // Counted and logged where it failed.
+                Err(_) => {}
             }
         }
-        let _ = scheduler.shutdown().await;
+        end(metronome).await;
         Ok(())
     }
 }
 
-async fn metronome(schedule: &Schedule, strike: Arc<Notify>) -> Result<JobScheduler, Error> {
+/// Why a pass is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Strike,
+    Silence,
+}
+
+/// Waits for the next occasion; `None`: to stop. Strikes during a pass are one occasion, however many.
+async fn next(schedule: &Schedule, strike: &Notify, stop: &CancellationToken) -> Option<Heard> {
+    let heard = tokio::select! {
+        biased;
+        () = stop.cancelled() => return None,
+        () = strike.notified() => Heard::Strike,
+        () = tokio::time::sleep(schedule.until(SILENT_STRIKES) + LATE) => Heard::Silence,
+    };
+    let jitter = (schedule.until(1) / 10).mul_f64(fastrand::f64()).min(LATE);
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => None,
+        () = tokio::time::sleep(jitter) => Some(heard),
+    }
+}
+
+async fn end(metronome: Option<JobScheduler>) {
+    if let Some(mut metronome) = metronome {
+        let _ = metronome.shutdown().await;
+    }
+}
+
+async fn start(schedule: &Schedule, strike: Arc<Notify>) -> Result<JobScheduler, Error> {
     let failed = |e: tokio_cron_scheduler::JobSchedulerError| Error::Schedule(e.to_string());
     let scheduler = JobScheduler::new().await.map_err(failed)?;
-    let job = Job::new_async(schedule.cron.as_str(), move |_, _| {
+    let job = Job::new_async(schedule.text.as_str(), move |_, _| {
         let strike = strike.clone();
         Box::pin(async move { strike.notify_one() })
     })
@@ -112,12 +171,13 @@ async fn metronome(schedule: &Schedule, strike: Arc<Notify>) -> Result<JobSchedu
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used)]
 mod tests {
     use super::*;
 
     #[test]
     fn intervals_that_cron_cannot_strike_evenly_are_refused() {
-        let cron = |secs| Schedule::every(Duration::from_secs(secs)).map(|s| s.cron).ok();
+        let cron = |secs| Schedule::every(Duration::from_secs(secs)).map(|s| s.text).ok();
         assert_eq!(cron(5).as_deref(), Some("*/5 * * * * *"));
         assert_eq!(cron(60).as_deref(), Some("0 * * * * *"));
         assert_eq!(cron(300).as_deref(), Some("0 */5 * * * *"));
@@ -125,5 +185,46 @@ mod tests {
             assert_eq!(cron(uneven), None, "{uneven}");
         }
         assert!(Schedule::every(Duration::from_millis(500)).is_err());
+    }
+
+    #[test]
+    fn what_never_strikes_is_no_schedule() {
+        for bad in ["", "* * * * *", "0 0 0 30 2 *", "x * * * * *", "61 * * * * *"] {
+            assert!(Schedule::cron(bad).is_err(), "{bad}");
+        }
+        assert!(Schedule::cron("0 */5 9-17 * * MON-FRI").is_ok());
+    }
+
+    #[test]
+    fn three_missed_strikes_are_overdue_whatever_the_gaps_between_them() {
+        let schedule = Schedule::every(Duration::from_secs(10)).expect("a schedule");
+        assert!(!schedule.is_overdue(Duration::from_secs(19)));
+        assert!(schedule.is_overdue(Duration::from_secs(32)));
+        let daily = Schedule::cron("0 30 2 * * *").expect("a schedule");
+        assert!(!daily.is_overdue(Duration::from_secs(47 * 3600)));
+        assert!(daily.is_overdue(Duration::from_secs(73 * 3600)));
+    }
+
+    #[tokio::test]
+    async fn a_metronome_that_falls_silent_does_not_stop_the_sweep() {
+        let schedule = Schedule::every(Duration::from_secs(1)).expect("a schedule");
+        let (strike, stop) = (Notify::new(), CancellationToken::new());
+        assert_eq!(next(&schedule, &strike, &stop).await, Some(Heard::Silence));
+        strike.notify_one();
+        assert_eq!(next(&schedule, &strike, &stop).await, Some(Heard::Strike));
+        strike.notify_one();
+        stop.cancel();
+        assert_eq!(next(&schedule, &strike, &stop).await, None, "a stop comes first");
+    }
+
+    #[tokio::test]
+    async fn strikes_during_a_slow_pass_make_one_more_pass() {
+        let schedule = Schedule::every(Duration::from_secs(1)).expect("a schedule");
+        let (strike, stop) = (Notify::new(), CancellationToken::new());
+        for _ in 0..5 {
+            strike.notify_one();
+        }
+        assert_eq!(next(&schedule, &strike, &stop).await, Some(Heard::Strike));
+        assert_eq!(next(&schedule, &strike, &stop).await, Some(Heard::Silence));
     }
 }

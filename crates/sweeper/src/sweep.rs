@@ -1,65 +1,29 @@
 //! One bounded pass over what is due: doubt, then decide, then expire, perform, look or escalate.
 
-use std::collections::{HashMap, HashSet};
+mod aside;
+mod causes;
+mod options;
+mod vitals;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use earmark_claim::policy::{Act, Cause, decide};
 use earmark_claim::state::Taking;
 use earmark_claim::{ClaimKey, ClaimView, State};
-use earmark_effects::{Earmark, Retaken};
+use earmark_effects::{Earmark, Outcome, Retaken};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::telemetry;
-
-/// How a sweeper works. Several may sweep one database side by side: rows are taken by an update that repeats state, fence and token, and there
-/// is no leader.
-#[derive(Clone, Debug)]
-pub struct SweeperOptions {
-    /// Its name in heartbeats; several sweepers of one name overwrite each other's. Default: `sweeper`.
-    pub name: String,
-    /// Most claims of one pass. Default 500: some seconds of calls, so that a stop is soon.
-    pub batch_max: usize,
-    /// Most claims of one pair of tenant and consumer in one pass. Default 100: no pair fills a pass alone while others wait.
-    pub share_max: u32,
-    /// Calls under way at once. Default 16.
-    pub concurrency: usize,
-    /// For how long a claim that this sweeper cannot handle, or that keeps failing, steps aside. Default 60 s.
-    pub aside_for: Duration,
-}
-
-impl Default for SweeperOptions {
-    fn default() -> Self {
-        Self {
-            name: "sweeper".into(),
-            batch_max: 500,
-            share_max: 100,
-            concurrency: 16,
-            aside_for: Duration::from_secs(60),
-        }
-    }
-}
-
-impl SweeperOptions {
-    fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let mut check = |ok: bool, fault: &str| {
-            if !ok {
-                faults.push(fault.to_owned());
-            }
-        };
-        check(!self.name.is_empty() && self.name.len() <= 128, "the sweeper's name must have 1 to 128 bytes");
-        check(self.batch_max > 0, "batch_max is zero: nothing would ever be swept");
-        check(self.share_max > 0, "share_max is zero: nothing would ever be swept");
-        check(self.concurrency > 0, "concurrency is zero: nothing would ever be swept");
-        check(!self.aside_for.is_zero(), "aside_for is zero: a poisonous row would be tried in every pass");
-        faults
-    }
-}
+use aside::{Aside, Breakers};
+use causes::Causes;
+pub use options::{Pass, SweeperOptions};
+use vitals::Life;
+pub use vitals::Vitals;
 
 /// Takes over claims that nobody settled, by rule. Cheap to clone.
 #[derive(Clone)]
@@ -72,56 +36,17 @@ struct Inner {
     options: SweeperOptions,
     /// One pass at a time here; across processes passes may overlap.
     busy: tokio::sync::Mutex<()>,
-    /// Claims that step aside, and until when.
-    aside: Mutex<HashMap<ClaimKey, Instant>>,
-    /// Causes that have been logged, and when: one line per cause, not per claim.
-    causes: Mutex<HashMap<String, Instant>>,
+    aside: Aside,
+    breakers: Breakers,
+    causes: Causes,
+    life: Life,
     passes: AtomicU64,
 }
 
-/// What one pass did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Pass {
-    /// Due claims that were read.
-    pub due: u64,
-    /// Leases over: into doubt.
-    pub doubted: u64,
-    /// Send-by passed.
-    pub expired: u64,
-    /// Begun, tried again or redriven.
-    pub performed: u64,
-    /// Looks of probes.
-    pub looked: u64,
-    /// Handed to a person.
-    pub escalated: u64,
-    /// Confirmed in this pass, by a call or a look.
-    pub confirmed: u64,
-    /// Left to a process that has their code.
-    pub left: u64,
-    /// Failed: they step aside and are tried again.
-    pub failed: u64,
-}
-
-impl Pass {
-    fn add(&mut self, other: Self) {
-        self.due += other.due;
-        self.doubted += other.doubted;
-        self.expired += other.expired;
-        self.performed += other.performed;
-        self.looked += other.looked;
-        self.escalated += other.escalated;
-        self.confirmed += other.confirmed;
-        self.left += other.left;
-        self.failed += other.failed;
-    }
-}
-
-/// Most claims that step aside at once: beyond that the oldest return. Bounds memory, and the rows that a pass reads to pass over.
-const ASIDE_MAX: usize = 10_000;
-/// A cause is logged again after that long.
-const CAUSE_EVERY: Duration = Duration::from_secs(3600);
 /// In doubt, then one act: no claim needs more steps in a pass.
 const STEPS_MAX: usize = 3;
+/// The cause of passes that fail as a whole.
+const PASS_FAILS: &str = "a pass fails";
 
 impl Sweeper {
     /// A sweeper of the claims that `earmark` can perform; for others it does what needs no code.
@@ -137,8 +62,10 @@ impl Sweeper {
             earmark: earmark.clone(),
             options,
             busy: tokio::sync::Mutex::new(()),
-            aside: Mutex::default(),
-            causes: Mutex::default(),
+            aside: Aside::default(),
+            breakers: Breakers::default(),
+            causes: Causes::default(),
+            life: Life::new(),
             passes: AtomicU64::new(0),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -149,10 +76,16 @@ impl Sweeper {
         &self.inner.earmark
     }
 
-    /// One pass, unless one is running in this process. Safe beside passes of other processes.
+    /// Its signs of life.
+    pub fn vitals(&self) -> Vitals {
+        self.inner.life.vitals()
+    }
+
+    /// One pass, unless one is running in this process. Safe beside passes of other processes. Once `stop` is cancelled nothing new is
+    /// begun; what is under way is settled.
     ///
     /// # Errors
-    /// [`Error::Store`] when what is due cannot be read.
+    /// [`Error::Store`] when what is due cannot be read, or the heartbeat not be written.
     pub async fn try_run_once(&self, stop: &CancellationToken) -> Result<Option<Pass>, Error> {
         match self.inner.busy.try_lock() {
             Ok(_running) => self.pass(stop).await.map(Some),
@@ -171,21 +104,49 @@ impl Sweeper {
 
     async fn pass(&self, stop: &CancellationToken) -> Result<Pass, Error> {
         let begun = Instant::now();
+        self.inner.life.progress();
+        let done = self.bounded_pass(stop).await;
+        self.inner.life.ended(done.is_ok());
+        match &done {
+            Ok(pass) => {
+                telemetry::passed(pass, begun.elapsed());
+                if self.inner.causes.is_over(PASS_FAILS) {
+                    tracing::info!("passes succeed again");
+                }
+            }
+            Err(error) => {
+                telemetry::failed();
+                if self.inner.causes.is_news(PASS_FAILS.to_owned()) {
+                    let error = earmark_claim::failure::chain(error);
+                    tracing::error!(
+                        error,
+                        "a pass failed; the next one is made on time, and only its success is reported"
+                    );
+                }
+            }
+        }
+        done
+    }
+
+    async fn bounded_pass(&self, stop: &CancellationToken) -> Result<Pass, Error> {
         let Inner { earmark, options, .. } = &*self.inner;
-        let due = earmark.store().due(options.share_max, options.batch_max, self.aside()).await?;
+        self.inner.breakers.new_pass();
+        let due = earmark.store().due(options.share_max, options.batch_max, self.inner.aside.now()).await?;
         let mut pass = Pass { due: due.len() as u64, ..Pass::default() };
         let free = Arc::new(Semaphore::new(options.concurrency));
         let mut running = JoinSet::new();
         for key in due {
-            // Nothing new is begun once a stop is asked for; what is under way is settled.
-            let Ok(place) = free.clone().acquire_owned().await else { break };
-            if stop.is_cancelled() {
-                break;
-            }
-            let this = self.clone();
+            let place = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                place = free.clone().acquire_owned() => place,
+            };
+            let Ok(place) = place else { break };
+            let (this, stop) = (self.clone(), stop.clone());
             running.spawn(async move {
-                let done = this.handle(&key).await;
+                let done = this.handle(&key, &stop).await;
                 drop(place);
+                this.inner.life.progress();
                 done
             });
         }
@@ -195,23 +156,24 @@ impl Sweeper {
         }
         let passes = self.inner.passes.fetch_add(1, Ordering::Relaxed) + 1;
         earmark.store().heartbeat(&options.name, env!("CARGO_PKG_VERSION"), passes).await?;
-        telemetry::passed(&pass, begun.elapsed());
         Ok(pass)
     }
 
     /// One claim: what it needs, as far as this process can.
-    async fn handle(&self, key: &ClaimKey) -> Pass {
+    async fn handle(&self, key: &ClaimKey, stop: &CancellationToken) -> Pass {
         let mut done = Pass::default();
-        if let Err(error) = self.steps(key, &mut done).await {
+        if let Err(error) = self.steps(key, stop, &mut done).await {
             done.failed += 1;
-            self.step_aside(key);
-            let error = earmark_claim::failure::chain(&error);
-            tracing::warn!(%key, error, "a due claim could not be handled; it steps aside and is tried again");
+            self.step_aside(key, None);
+            if self.inner.causes.is_news(format!("a claim fails: {}", kind_of(&error))) {
+                let error = earmark_claim::failure::chain(&error);
+                tracing::warn!(first = %key, error, "due claims cannot be handled; they step aside and are tried again");
+            }
         }
         done
     }
 
-    async fn steps(&self, key: &ClaimKey, done: &mut Pass) -> Result<(), Error> {
+    async fn steps(&self, key: &ClaimKey, stop: &CancellationToken, done: &mut Pass) -> Result<(), Error> {
         let earmark = &self.inner.earmark;
         let store = earmark.store();
         for _ in 0..STEPS_MAX {
@@ -230,6 +192,8 @@ impl Sweeper {
                     done.expired += u64::from(store.expire_due(key).await?.is_some());
                     return Ok(());
                 }
+                // What calls out is not begun any more.
+                Act::Perform(_) | Act::Look if stop.is_cancelled() => return Ok(()),
                 Act::Perform(how) if earmark.can_perform(&view) => {
                     return self.perform(&view, how, done).await;
                 }
@@ -240,13 +204,21 @@ impl Sweeper {
                 }
                 Act::Perform(_) | Act::Look => {
                     done.left += 1;
-                    self.step_aside(key);
+                    self.step_aside(key, None);
                     return Ok(());
                 }
                 Act::Escalate(cause) => {
-                    store.escalate(key, cause, None).await?;
-                    done.escalated += 1;
-                    self.report_cause(&view, cause);
+                    match store.escalate(key, cause, None, earmark.registered(&view).as_ref()).await {
+                        Ok(_) => {
+                            done.escalated += 1;
+                            self.report_cause(&view, cause);
+                        }
+                        // Another sweeper, evidence or the service itself was quicker.
+                        Err(earmark_claim::Error::Refused(why)) => {
+                            tracing::debug!(%key, %why, "not escalated")
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
                     return Ok(());
                 }
             }
@@ -255,15 +227,21 @@ impl Sweeper {
     }
 
     async fn perform(&self, view: &ClaimView, how: Taking, done: &mut Pass) -> Result<(), Error> {
+        if !self.inner.breakers.admits(&view.downstream) {
+            done.rested += 1;
+            self.step_aside(&view.key, Some(&view.downstream));
+            return Ok(());
+        }
         match self.inner.earmark.retake(&view.key, how).await? {
             Retaken::Performed(outcome) => {
                 done.performed += 1;
                 done.confirmed += u64::from(outcome.is_confirmed());
+                self.heard(view, &outcome).await?;
             }
             Retaken::Refused(why) => {
                 let why = earmark_claim::failure::chain(&why);
                 tracing::debug!(key = %view.key, why, "not taken");
-                self.step_aside(&view.key);
+                self.step_aside(&view.key, None);
             }
             // Another sweeper, or the service itself, is at it.
             Retaken::Missing => {}
@@ -271,32 +249,41 @@ impl Sweeper {
         Ok(())
     }
 
-    fn aside(&self) -> HashSet<ClaimKey> {
-        let mut aside = self.inner.aside.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        aside.retain(|_, until| *until > now);
-        aside.keys().cloned().collect()
-    }
-
-    fn step_aside(&self, key: &ClaimKey) {
-        let mut aside = self.inner.aside.lock().unwrap_or_else(PoisonError::into_inner);
-        if aside.len() >= ASIDE_MAX
-            && let Some(first) = aside.iter().min_by_key(|(_, until)| **until).map(|(key, _)| key.clone())
-        {
-            aside.remove(&first);
+    /// Whether the downstream answers, for its breaker.
+    async fn heard<R>(&self, view: &ClaimView, outcome: &Outcome<R>) -> Result<(), Error> {
+        let downstream = &view.downstream;
+        let answers = match outcome {
+            Outcome::Confirmed(_) | Outcome::Abandoned { .. } => true,
+            // "Accepted" with an id is an answer, too.
+            Outcome::InDoubt { .. } => {
+                let now = self.inner.earmark.store().find(&view.key).await?;
+                now.is_some_and(|now| now.facts.provider_ref.is_some())
+            }
+            Outcome::Retryable { .. } => false,
+            Outcome::Held { .. } | Outcome::InFlight { .. } | Outcome::Escalated | Outcome::Mismatch => {
+                return Ok(());
+            }
+        };
+        if answers {
+            if self.inner.breakers.answered(downstream) {
+                self.inner.aside.recall(downstream);
+                tracing::info!(downstream, "answers again");
+            }
+        } else if self.inner.breakers.failed(downstream) {
+            tracing::warn!(downstream, "fails in a row: it is called once in each pass until it answers");
         }
-        aside.insert(key.clone(), Instant::now() + self.inner.options.aside_for);
+        Ok(())
     }
 
-    /// One line per cause: ten thousand claims of one outage are one message.
+    fn step_aside(&self, key: &ClaimKey, downstream: Option<&str>) {
+        self.inner.aside.step(key, self.inner.options.aside_for, downstream);
+    }
+
     fn report_cause(&self, view: &ClaimView, cause: Cause) {
-        let class = view.facts.error_class.as_ref().map_or("none", |c| c.as_str());
         telemetry::escalated(view, cause);
+        let class = view.facts.error_class.as_ref().map_or("none", |c| c.as_str());
         let group = format!("{}/{}/{class}/{}", view.downstream, view.kind, cause.as_str());
-        let mut causes = self.inner.causes.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        causes.retain(|_, at| now.duration_since(*at) < CAUSE_EVERY);
-        if causes.insert(group, now).is_none() {
+        if self.inner.causes.is_news(group) {
             tracing::error!(
                 downstream = view.downstream,
                 kind = view.kind,
@@ -306,5 +293,20 @@ impl Sweeper {
                 "claims go to a person; see the report for all of this cause"
             );
         }
+    }
+}
+
+/// A word for what failed, so that one cause is one line however many claims it meets.
+fn kind_of(error: &Error) -> &'static str {
+    use earmark_claim::Error as Store;
+    match error {
+        Error::Store(store) | Error::Effects(earmark_effects::Error::Store(store)) => match store {
+            Store::Malformed { .. } => "rows that cannot be read",
+            Store::Refused(_) => "refused moves",
+            error if error.is_transient() => "the database is away",
+            _ => "the store",
+        },
+        Error::Effects(_) => "the effects",
+        Error::Config(_) | Error::Schedule(_) => "the sweeper",
     }
 }

@@ -239,14 +239,14 @@ per_backend! {
         let wait = Duration::from_secs(1);
         let early = view(&store, &key).await;
         let found = earmark_claim::state::Finding::NotDone;
-        let after = store.record_look(&early, early.facts.now, found.clone(), wait).await.unwrap();
+        let after = store.record_look(&early, early.facts.now, found.clone(), wait, None).await.unwrap();
         assert_eq!((after, view(&store, &key).await.facts.looks), (State::InDoubt, 0));
         age(&db, &key, Duration::from_secs(16)).await;
         let stale = view(&store, &key).await;
         // Begun by the clock of the page that was looked at, not when it is recorded.
         let begun = stale.facts.last_end_at.unwrap();
-        assert_eq!(store.record_look(&stale, begun, found.clone(), wait).await.unwrap(), State::InDoubt);
-        assert_eq!(store.record_look(&stale, stale.facts.now, found, wait).await.unwrap(), State::Retryable);
+        assert_eq!(store.record_look(&stale, begun, found.clone(), wait, None).await.unwrap(), State::InDoubt);
+        assert_eq!(store.record_look(&stale, stale.facts.now, found, wait, None).await.unwrap(), State::Retryable);
         let facts = view(&store, &key).await.facts;
         assert!(!facts.doubt);
         age(&db, &key, wait).await;

@@ -44,6 +44,10 @@ pub(crate) struct Sql {
     pub(crate) next_pair: &'static str,
     /// Keys of due rows of one pair, most overdue first.
     pub(crate) due_of_pair: &'static str,
+    /// The claims that a filter finds, by deadline; without receipts.
+    pub(crate) list: &'static str,
+    /// Open claims, counted and summed.
+    pub(crate) open_tallies: &'static str,
     /// Open claims, and those made or closed since a moment; without receipts.
     pub(crate) report_claims: &'static str,
     /// Events since a moment, and every mismatch of an open claim; without bytes.

@@ -2,14 +2,13 @@
 //!
 //! Everything here runs on the writer's runtime, in a task that no caller can cut.
 
-use std::time::Duration;
-
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, QueryResult, Statement, TransactionTrait};
 
 use super::bind::{self, Apply, Insert, Note};
 use super::connect::Pools;
 use super::dialect::{Dialect, Fault};
 use super::row::{ClaimView, EventView};
+use super::tries::Tries;
 use crate::claim::Token;
 use crate::declared::Declared;
 use crate::error::Error;
@@ -17,11 +16,6 @@ use crate::key::ClaimKey;
 use crate::receipt::Answer;
 use crate::state::{Closed, ClosedBy, Event, Move, Refused, State, Verb, next};
 use crate::time::Timestamp;
-
-/// Longest wait between two tries of a statement that the server rolled back because of others.
-const PAUSE_MAX: Duration = Duration::from_millis(250);
-/// How often a statement is tried again, or read back, after its connection was lost. Beyond that the database is down.
-const LOST_RETRIES: u32 = 5;
 
 /// The store's two pools and its patience.
 pub(crate) struct Db {
@@ -183,11 +177,12 @@ impl Db {
         let dialect = self.pools.dialect;
         let history = self.read(what, bind::by_key(dialect, dialect.sql().history, &ask.key)).await;
         let revision = before.facts.revision + u64::from(made.new_fact);
+        let written = reopening(before, made, &ask.note);
         for row in history.map_err(still_unclear)? {
             let event = EventView::read(&ask.key, &row)?;
             if event.name == made.verb.as_str()
                 && (event.fence, event.revision) == (before.facts.fence, revision)
-                && (event.actor, event.detail) == (ask.note.actor.clone(), ask.note.detail.clone())
+                && (&event.actor, &event.detail) == (&written.actor, &written.detail)
             {
                 return Ok(true);
             }
@@ -491,43 +486,4 @@ fn outnumbered() -> DbErr {
 /// A row that was there a moment ago is gone (purged meanwhile): the write starts over.
 fn gone() -> DbErr {
     DbErr::RecordNotFound("the row of the claim".into())
-}
-
-/// Counts tries and waits between them, with full jitter.
-struct Tries {
-    contended: u32,
-    contention_max: u32,
-    lost: u32,
-}
-
-impl Tries {
-    fn new(contention_max: u32) -> Self {
-        Self { contended: 0, contention_max, lost: 0 }
-    }
-
-    /// Waits before the next try, or says why there is none.
-    async fn again(&mut self, what: &'static str, source: DbErr, fault: Fault) -> Result<(), Error> {
-        let tries = match fault {
-            Fault::Rejected => return Err(Error::Rejected { what, source }),
-            Fault::Unavailable if self.lost >= LOST_RETRIES => {
-                return Err(Error::Unavailable { what, source });
-            }
-            Fault::Unclear if self.lost >= LOST_RETRIES => return Err(Error::Unclear { what, source }),
-            Fault::Contention if self.contended >= self.contention_max => {
-                return Err(Error::Contention { what, source });
-            }
-            Fault::Unavailable | Fault::Unclear => {
-                self.lost += 1;
-                self.lost
-            }
-            Fault::Contention => {
-                self.contended += 1;
-                self.contended
-            }
-        };
-        let ceiling = Duration::from_millis(2u64 << tries.min(10)).min(PAUSE_MAX);
-        tracing::debug!(what, ?fault, tries, error = %crate::failure::chain(&source), "trying again");
-        tokio::time::sleep(ceiling.mul_f64(fastrand::f64())).await;
-        Ok(())
-    }
 }

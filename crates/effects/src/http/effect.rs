@@ -95,6 +95,19 @@ impl HttpEffect {
         Faults::none_in(faults)
     }
 
+    /// Whether this process may make a frozen call: it can be read, and its credential and origin are allowed here. For a
+    /// check-up; nothing is sent and no secret is read.
+    ///
+    /// # Errors
+    /// The [`Failure`] that an attempt would end with.
+    pub fn admit(&self, frozen: &[u8]) -> Result<(), Failure> {
+        let Frozen { call, .. } = Frozen::read(frozen).map_err(unreadable)?;
+        let url = reqwest::Url::parse(&call.url).map_err(|_| {
+            Failure::not_sent(ErrorClass::REQUEST_UNREADABLE).because("the address is no URL")
+        })?;
+        self.credentials.admit(call.credential.as_deref(), &guard::origin(&url))
+    }
+
     /// Performs a frozen call: one attempt, at most one request.
     ///
     /// # Errors

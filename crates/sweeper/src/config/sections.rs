@@ -112,7 +112,13 @@ fn when(r: &mut Reader<'_>, default: When) -> When {
         return cron.map_or(default, When::Cron);
     }
     match default {
-        When::Every(every) => When::Every(r.duration("sweep.interval", every)),
+        When::Every(every) => {
+            let every = r.duration("sweep.interval", every);
+            if let (Some(found), Err(wrong)) = (interval, values::interval(every)) {
+                r.fault(&found.place, "sweep.interval", wrong);
+            }
+            When::Every(every)
+        }
         cron @ When::Cron(_) => cron,
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::types::Origin;
+use crate::{Error, Schedule};
 
 /// What is wrong, and the fix.
 pub(super) type Wrong = (String, String);
@@ -104,17 +105,24 @@ pub(super) fn proxy_url(text: &str) -> Result<(), Wrong> {
     wrong("is not the URL of a proxy", "write http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT")
 }
 
-/// Asked of the scheduler itself, so that what is accepted here is what it runs.
+/// Asked of the schedule itself, so that what is accepted here is what it runs.
 pub(super) fn cron(text: &str) -> Result<(), Wrong> {
     const FIX: &str =
         "write second, minute, hour, day, month and weekday, in UTC: \"0 */5 * * * *\" is every five minutes";
-    let fields = text.split_whitespace().count();
-    if fields != 6 {
-        return wrong(format!("has {fields} fields instead of 6"), FIX);
-    }
-    match tokio_cron_scheduler::Job::new(text, |_, _| {}) {
+    match Schedule::cron(text) {
         Ok(_) => Ok(()),
-        Err(_) => wrong(format!("{text:?} is not a cron expression"), FIX),
+        Err(Error::Schedule(what)) => wrong(what, FIX),
+        Err(other) => wrong(other.to_string(), FIX),
+    }
+}
+
+/// An interval that the schedule can strike evenly.
+pub(super) fn interval(every: Duration) -> Result<(), Wrong> {
+    const FIX: &str =
+        "write 1s to 30s that divide a minute, whole minutes that divide an hour, or a schedule";
+    match Schedule::every(every) {
+        Ok(_) => Ok(()),
+        Err(_) => wrong("cannot be struck evenly", FIX),
     }
 }
 

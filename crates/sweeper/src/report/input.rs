@@ -44,6 +44,8 @@ pub struct Input {
     pub events: Vec<EventRow>,
     /// See the module's contract.
     pub orphans: Vec<OrphanRow>,
+    /// Rows that could not be read, each with its key and why. They are missing above, and the report says so.
+    pub unreadable: Vec<Untrusted>,
 }
 
 /// `from <= t < to`.

@@ -118,6 +118,7 @@ fn input(claims: Vec<ClaimRow>, events: Vec<EventRow>) -> Input {
         claims,
         events,
         orphans: vec![],
+        unreadable: vec![],
     }
 }
 

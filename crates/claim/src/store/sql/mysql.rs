@@ -144,6 +144,27 @@ WHERE tenant = ? AND consumer = ? AND due_at <= ", now!(), "
 ORDER BY due_at
 LIMIT ?"
 ),
+    list: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE ((? IS NULL AND closed_at IS NULL) OR state = ?)
+    AND (? IS NULL OR tenant = ?) AND (? IS NULL OR consumer = ?)
+    AND (? IS NULL OR kind = ?) AND (? IS NULL OR downstream = ?)
+    AND (? IS NULL OR error_class = ?)
+    AND (? IS NULL OR created_at <= ", now!(), " - ?)
+ORDER BY LEAST(
+    CASE WHEN window_from + key_window > ", now!(), " THEN window_from + key_window ELSE 9223372036854775807 END,
+    CASE WHEN send_by > ", now!(), " THEN send_by ELSE 9223372036854775807 END),
+    created_at, tenant, consumer, message_id
+LIMIT ?"
+    ),
+    open_tallies: concat!(
+"SELECT consumer, kind, downstream, state, currency, COUNT(*) AS claims, MIN(COALESCE(window_from, created_at)) AS oldest,
+    SUM(amount_minor * 1e0) AS minor, ", now!(), " AS now_at
+FROM earmark_claim
+WHERE closed_at IS NULL
+GROUP BY consumer, kind, downstream, state, currency"
+    ),
     report_claims: concat!(
         row!("NULL AS receipt"),
         "

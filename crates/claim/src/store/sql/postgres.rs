@@ -142,6 +142,27 @@ WHERE tenant = $1 AND consumer = $2 AND due_at <= ", now!(), "
 ORDER BY due_at
 LIMIT $3"
 ),
+    list: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE (($1::text IS NULL AND closed_at IS NULL) OR state = $2::text)
+    AND ($3::text IS NULL OR tenant = $4::text) AND ($5::text IS NULL OR consumer = $6::text)
+    AND ($7::text IS NULL OR kind = $8::text) AND ($9::text IS NULL OR downstream = $10::text)
+    AND ($11::text IS NULL OR error_class = $12::text)
+    AND ($13::bigint IS NULL OR created_at <= ", now!(), " - $14::bigint)
+ORDER BY LEAST(
+    CASE WHEN window_from + key_window > ", now!(), " THEN window_from + key_window ELSE 9223372036854775807 END,
+    CASE WHEN send_by > ", now!(), " THEN send_by ELSE 9223372036854775807 END),
+    created_at, tenant, consumer, message_id
+LIMIT $15::bigint"
+    ),
+    open_tallies: concat!(
+"SELECT consumer, kind, downstream, state, currency, COUNT(*) AS claims, MIN(COALESCE(window_from, created_at)) AS oldest,
+    SUM(amount_minor::float8) AS minor, ", now!(), " AS now_at
+FROM earmark_claim
+WHERE closed_at IS NULL
+GROUP BY consumer, kind, downstream, state, currency"
+    ),
     report_claims: concat!(
         row!("NULL AS receipt"),
         "

@@ -143,6 +143,27 @@ WHERE tenant = ?1 AND consumer = ?2 AND due_at <= ", now!(), "
 ORDER BY due_at
 LIMIT ?3"
 ),
+    list: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE ((?1 IS NULL AND closed_at IS NULL) OR state = ?2)
+    AND (?3 IS NULL OR tenant = ?4) AND (?5 IS NULL OR consumer = ?6)
+    AND (?7 IS NULL OR kind = ?8) AND (?9 IS NULL OR downstream = ?10)
+    AND (?11 IS NULL OR error_class = ?12)
+    AND (?13 IS NULL OR created_at <= ", now!(), " - ?14)
+ORDER BY MIN(
+    CASE WHEN window_from + key_window > ", now!(), " THEN window_from + key_window ELSE 9223372036854775807 END,
+    CASE WHEN send_by > ", now!(), " THEN send_by ELSE 9223372036854775807 END),
+    created_at, tenant, consumer, message_id
+LIMIT ?15"
+    ),
+    open_tallies: concat!(
+"SELECT consumer, kind, downstream, state, currency, COUNT(*) AS claims, MIN(COALESCE(window_from, created_at)) AS oldest,
+    SUM(amount_minor * 1.0) AS minor, ", now!(), " AS now_at
+FROM earmark_claim
+WHERE closed_at IS NULL
+GROUP BY consumer, kind, downstream, state, currency"
+    ),
     report_claims: concat!(
         row!("NULL AS receipt"),
         "

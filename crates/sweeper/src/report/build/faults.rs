@@ -24,6 +24,19 @@ pub(super) fn faults(scope: &Scope<'_>, roll: &RollForward, decisions: &[Decisio
          Do not sign this report."
             .into(),
     );
+    if let Some(first) = scope.unreadable.first() {
+        let rows = scope.unreadable.len() as u64;
+        found(
+            "unreadable",
+            rows,
+            format!(
+                "{} be read and {} missing in this report; the first: {}. Do not sign it before `earmark doctor` is content.",
+                many(rows, "row cannot", "rows cannot"),
+                if rows == 1 { "is" } else { "are" },
+                first.exact()
+            ),
+        );
+    }
     for (currency, rows) in unknown_currencies(scope) {
         let claims = many(rows, "claim has", "claims have");
         let code = Untrusted::new(currency).exact();

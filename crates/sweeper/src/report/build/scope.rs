@@ -21,6 +21,8 @@ pub(super) struct Scope<'a> {
     /// By time, then key.
     pub(super) events: Vec<&'a EventRow>,
     pub(super) orphans: Vec<&'a OrphanRow>,
+    /// Rows that could not be read.
+    pub(super) unreadable: &'a [Untrusted],
     /// Claim rows that came twice.
     pub(super) doubled: u64,
     by_key: HashMap<Key<'a>, &'a ClaimRow>,
@@ -60,7 +62,8 @@ impl<'a> Scope<'a> {
             let reopening = Reopening::of(e, by_key.get(&key).copied());
             reopenings.entry(key).or_default().push(reopening);
         }
-        Self { as_of: input.as_of, window, claims, events, orphans, doubled, by_key, reopenings }
+        let unreadable = &input.unreadable;
+        Self { as_of: input.as_of, window, claims, events, orphans, unreadable, doubled, by_key, reopenings }
     }
 
     pub(super) fn claim(&self, key: Key<'_>) -> Option<&'a ClaimRow> {

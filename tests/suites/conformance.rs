@@ -14,6 +14,8 @@ mod keys;
 mod life;
 #[path = "conformance/race.rs"]
 mod race;
+#[path = "conformance/rows.rs"]
+mod rows;
 #[path = "conformance/settle.rs"]
 mod settle;
 #[path = "conformance/startup.rs"]

@@ -14,7 +14,7 @@ use earmark_tests::{Backend, TestDb, per_backend};
 use sea_orm::{ConnectionTrait, Statement, TransactionTrait};
 
 /// A crowd that a small machine with a slow disk gets through in seconds: each key costs two commits.
-const KEYS: usize = 500;
+const KEYS: usize = 1000;
 const TASKS: usize = 64;
 /// How often each key is offered.
 const OFFERS: usize = 3;

@@ -39,12 +39,16 @@ impl Writer {
         &self,
         task: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        // Counted before the question is asked, so that `close` cannot pass between the question and the task.
-        let _counted = self.tasks.token();
-        if self.tasks.is_closed() {
-            return Err(Error::Closed);
-        }
-        match self.tasks.spawn_on(task, &self.handle).await {
+        let task = {
+            // Counted before the question is asked, so that `close` cannot pass between the question and the task. Not for longer:
+            // a caller may hold this future without polling it.
+            let _counted = self.tasks.token();
+            if self.tasks.is_closed() {
+                return Err(Error::Closed);
+            }
+            self.tasks.spawn_on(task, &self.handle)
+        };
+        match task.await {
             Ok(answer) => answer,
             Err(join) if join.is_panic() => std::panic::resume_unwind(join.into_panic()),
             Err(_) => Err(Error::Closed),

@@ -2,6 +2,8 @@
 
 #[path = "conformance/conflict.rs"]
 mod conflict;
+#[path = "conformance/due.rs"]
+mod due;
 #[path = "conformance/evidence.rs"]
 mod evidence;
 #[path = "conformance/isolation.rs"]

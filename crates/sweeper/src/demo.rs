@@ -17,7 +17,6 @@ mod plan;
 mod processes;
 mod progress;
 mod provider;
-mod rows;
 mod service;
 mod show;
 mod stage;

@@ -11,3 +11,8 @@ pub mod provider;
 pub mod sweep;
 
 pub use db::{Backend, EmptyDb, TestDb};
+
+/// Its examples are compiled here: the crate that it is about cannot include a file from outside its folder.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/adapters.md")]
+pub struct Adapters;

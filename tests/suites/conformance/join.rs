@@ -162,6 +162,18 @@ per_backend! {
         }
     }
 
+    async fn a_joined_claims_times_are_those_of_its_statement(db: TestDb) {
+        let (host, store, key) = (host(&db).await, store(&db).await, key("m1"));
+        let tx = begin(&host).await;
+        tx.execute_unprepared("SELECT 1 FROM earmark_meta").await.unwrap();
+        let before = store.now().await.unwrap();
+        let _ = joined(&store, &tx, &key, never()).await;
+        tx.commit().await.unwrap();
+        let facts = view(&store, &key).await.facts;
+        assert!(facts.created_at >= before, "the transaction's start, and not the claim");
+        assert_eq!(facts.due_at.unwrap().since(facts.created_at), LEASE);
+    }
+
     async fn a_claim_whose_process_died_after_the_commit_is_due_and_can_be_started(db: TestDb) {
         let (host, first, key) = (host(&db).await, store(&db).await, key("m1"));
         let tx = begin(&host).await;

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use earmark_claim::{Answer, Backoff, Error, Failure, Receipt, State};
 use earmark_tests::claims::{
-    LEASE, count, host, in_state, key, never, new_claim, receipt, soon, state, store, store_on, store_with,
-    view, won,
+    count, host, in_state, key, never, new_claim, receipt, soon, state, store, store_on, view, won,
 };
 use earmark_tests::{Backend, TestDb, per_backend};
 use sea_orm::entity::prelude::*;

@@ -107,6 +107,22 @@ pub async fn soon<T>(what: &str, answer: impl Future<Output = T>) -> T {
         .unwrap_or_else(|_| panic!("no answer within {PATIENCE:?}: {what}"))
 }
 
+/// Drops a future that has not answered after that long, to the microsecond; a timer's step would be a thousand times that. It is
+/// polled at least once.
+pub async fn cut_after<T>(after: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let end = Instant::now() + after;
+    let spin = async {
+        while Instant::now() < end {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        answer = future => Some(answer),
+        () = spin => None,
+    }
+}
+
 /// A pool as a service would have it.
 pub async fn host(db: &EmptyDb) -> DatabaseConnection {
     let mut options = ConnectOptions::new(db.url());

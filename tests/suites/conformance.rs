@@ -10,6 +10,8 @@ mod evidence;
 mod isolation;
 #[path = "conformance/join.rs"]
 mod join;
+#[path = "conformance/join_errors.rs"]
+mod join_errors;
 #[path = "conformance/keys.rs"]
 mod keys;
 #[path = "conformance/life.rs"]

@@ -159,6 +159,9 @@ impl NewClaim {
         width("summary", self.summary.as_deref(), 256, false);
         width("business_ref", self.business_ref.as_deref(), 128, false);
         width("traceparent", self.traceparent.as_deref(), 64, false);
+        if self.traceparent.as_ref().is_some_and(|t| !t.is_ascii()) {
+            faults.push("traceparent is not ASCII: pass it on as it came, or leave it out".into());
+        }
         for (name, value) in [("form", &self.form), ("downstream", &self.downstream), ("kind", &self.kind)] {
             if !value.is_ascii() {
                 faults.push(format!("{name} is a stored name: use ASCII"));

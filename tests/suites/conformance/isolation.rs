@@ -2,11 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use earmark_claim::state::Taking;
-use earmark_claim::{Backoff, ClaimStore, Claimed, Failure, Receipt, Settled, Started, State, Taken};
+use earmark_claim::state::{Finding, Taking};
+use earmark_claim::{
+    About, Backoff, ClaimStore, Claimed, Evidence, Failure, Receipt, Settled, Started, State, StoreOptions,
+    Taken,
+};
 use earmark_tests::claims::{
-    LEASE, age, begin, host, host_with, joined, key, keyed, never, new_claim, receipt, state, store,
-    store_on, view, won,
+    LEASE, age, begin, evidence, host, host_with, joined, key, keyed, never, new_claim, receipt, state,
+    store, store_on, store_with, view, won,
 };
 use earmark_tests::{Backend, TestDb, per_backend};
 use sea_orm::ConnectionTrait;
@@ -84,6 +87,23 @@ per_backend! {
             won += usize::from(matches!(task.await.unwrap(), Claimed::Won(_)));
         }
         assert_eq!(won, 1);
+        // Moves of one claim queue up for its row and need no second try: our own transactions are READ COMMITTED.
+        let no_retry = StoreOptions { contention_retries: 0, ..StoreOptions::new(LEASE) };
+        let strict = match db.backend() {
+            Backend::MariaDb => store,
+            _ => store_with(&db, no_retry).await,
+        };
+        let tasks: Vec<_> = (0..20)
+            .map(|i| {
+                let (store, about) = (strict.clone(), About::Key(key("hot")));
+                let said = Evidence { source: format!("webhook:{i}"), ..evidence(Finding::NotDone) };
+                tokio::spawn(async move { store.record_evidence(&about, said).await.unwrap() })
+            })
+            .collect();
+        for task in tasks {
+            let _ = task.await.unwrap();
+        }
+        assert_eq!(strict.history(&key("hot")).await.unwrap().len(), 20);
     }
 
     async fn a_time_zone_that_is_not_utc(db: TestDb) {

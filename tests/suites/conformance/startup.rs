@@ -251,3 +251,20 @@ fn a_store_outlives_the_runtime_that_opened_it() {
         drop(db);
     }
 }
+
+/// A file that is not in WAL mode yet, and a host that writes while the store is opened.
+#[tokio::test(flavor = "multi_thread")]
+async fn opening_waits_for_a_host_that_writes_to_the_sqlite_file() {
+    let db = TestDb::new(Backend::Sqlite).await;
+    let host = host(&db).await;
+    let tx = earmark_tests::claims::begin(&host).await;
+    tx.execute_unprepared("UPDATE earmark_meta SET value = value").await.unwrap();
+    let opening = {
+        let url = db.url().to_owned();
+        tokio::spawn(async move { ClaimStore::connect(&url, options()).await.map(drop) })
+    };
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!opening.is_finished());
+    tx.commit().await.unwrap();
+    soon("the store", opening).await.unwrap().unwrap();
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use earmark_claim::{Backoff, Claimed, Error, Failure, Receipt, State};
 use earmark_tests::claims::{
-    count, host, in_state, key, never, new_claim, receipt, soon, state, store, store_on, view, won,
+    count, cut_after, host, in_state, key, never, new_claim, receipt, soon, state, store, store_on, view, won,
 };
 use earmark_tests::{Backend, TestDb, per_backend};
 use sea_orm::entity::prelude::*;
@@ -108,9 +108,9 @@ per_backend! {
         // From before the first poll to after the answer, by steps that the fastest database needs.
         for step in 0..150u64 {
             let key = key(&format!("m{step}"));
-            let dropped = tokio::time::timeout(Duration::from_micros(step * 20), store.claim(&key, new_claim(never()))).await;
+            let dropped = cut_after(Duration::from_micros(step * 20), store.claim(&key, new_claim(never()))).await;
             let at_once = store.claim(&key, new_claim(never())).await.unwrap();
-            let won = usize::from(matches!(dropped, Ok(Ok(Claimed::Won(_))))) + usize::from(matches!(at_once, Claimed::Won(_)));
+            let won = usize::from(matches!(dropped, Some(Ok(Claimed::Won(_))))) + usize::from(matches!(at_once, Claimed::Won(_)));
             assert!(won <= 1, "{key} was won twice");
             assert!(matches!(at_once, Claimed::Won(_) | Claimed::InFlight { .. }), "{key}: {at_once:?}");
             wins.push((key, won));
@@ -132,13 +132,13 @@ per_backend! {
             let key = key(&format!("m{step}"));
             let claim = won(&store, &key, never()).await;
             let settle = store.settle(claim, Ok(receipt("ch_1")), Backoff::default());
-            let _ = tokio::time::timeout(Duration::from_micros(step * 50), settle).await;
+            let _ = cut_after(Duration::from_micros(step * 50), settle).await;
         }
         for step in 0..60u64 {
             let key = key(&format!("u{step}"));
             let claim = won(&store, &key, never()).await;
             let settle = store.settle(claim, Err::<Receipt, _>(Failure::unknown("x")), Backoff::default());
-            let _ = tokio::time::timeout(Duration::from_micros(step * 50), settle).await;
+            let _ = cut_after(Duration::from_micros(step * 50), settle).await;
         }
         store.close().await;
         let after = earmark_tests::claims::store(&db).await;
@@ -169,7 +169,7 @@ async fn spoiled(db: &TestDb) -> Option<(DatabaseConnection, i64)> {
         let host = Database::connect(options.clone()).await.unwrap();
         host.execute_unprepared("SELECT 1").await.unwrap();
         let cut = Duration::from_nanos(500 * step as u64);
-        if tokio::time::timeout(cut, async { host.begin().await.map(drop) }).await.is_ok() {
+        if cut_after(cut, async { host.begin().await.map(drop) }).await.is_some() {
             continue;
         }
         let inserted = host.execute_unprepared(&format!("INSERT INTO marker VALUES ({step}, {step})")).await;

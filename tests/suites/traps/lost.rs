@@ -162,8 +162,11 @@ on_servers! {
                     assert_eq!(history(&bench.beside, &key).await, ["unknown", "redrive", "confirm"]);
                     None
                 }
-                // The commit arrived after the read-back: nobody holds it, and the lease resolves it.
-                Ok(Taken::Refused(_) | Taken::Missing) => None,
+                // Somebody's dead connection still holds the row, or held it: then nobody has taken it.
+                Ok(other @ (Taken::Refused(_) | Taken::Missing)) => {
+                    assert_eq!(view(&bench.beside, &key).await.facts.fence, 1, "taken, and not told so: {other:?}");
+                    None
+                }
                 Err(error) => Some(error),
             }
         })

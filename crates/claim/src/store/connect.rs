@@ -160,7 +160,7 @@ mod mysql {
 
 #[cfg(feature = "sqlite")]
 mod sqlite {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use sea_orm::SqlxSqliteConnector;
     use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -170,6 +170,13 @@ mod sqlite {
 
     /// How long SQLite waits for another writer before it says "busy". Its own unit of patience, beneath our retries.
     const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+    /// Between two tries to change the file to WAL.
+    const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+    fn is_busy(error: &sqlx::Error) -> bool {
+        let code = error.as_database_error().and_then(|e| e.code());
+        code.and_then(|c| c.parse::<u32>().ok()).is_some_and(|c| c & 0xff == 5)
+    }
 
     /// One connection writes, others read beside it: that needs WAL. FULL: with NORMAL, WAL may lose acknowledged commits at a
     /// power cut.
@@ -186,14 +193,20 @@ mod sqlite {
         // Where SQLite ends a transaction by itself (disk full), the driver's roll-back fails and it counts that transaction for
         // ever: every later "commit" on the connection is the release of a savepoint, and commits nothing. Such a connection is
         // thrown away.
-        let write = pool!(pool.clone(), 1, options)
-            .before_acquire(|connection, _| {
-                let sound = !connection.is_in_transaction();
-                Box::pin(std::future::ready(Ok(sound)))
-            })
-            .connect_with(connect.clone())
-            .await
-            .map_err(unreachable)?;
+        let writing = pool!(pool.clone(), 1, options).before_acquire(|connection, _| {
+            let sound = !connection.is_in_transaction();
+            Box::pin(std::future::ready(Ok(sound)))
+        });
+        let begun = Instant::now();
+        let write = loop {
+            match writing.clone().connect_with(connect.clone()).await {
+                // Changing the file to WAL waits for nobody by itself: the host may be writing.
+                Err(e) if is_busy(&e) && begun.elapsed() < BUSY_TIMEOUT => {
+                    tokio::time::sleep(BUSY_PAUSE).await
+                }
+                opened => break opened.map_err(unreachable)?,
+            }
+        };
         // However it was named: a database without a file is in memory.
         let file = sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'");
         let file: Option<String> = file.fetch_optional(&write).await.map_err(unreachable)?.flatten();

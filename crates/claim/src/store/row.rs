@@ -60,7 +60,9 @@ pub struct ClaimView {
 impl ClaimView {
     /// The receipt on file.
     pub fn receipt(&self) -> Receipt {
-        Receipt::new(self.answer.clone(), self.facts.provider_ref.clone())
+        // Of a purged answer only length and digest are left: no response is on file.
+        let answer = self.answer.clone().filter(|_| self.purged_at.is_none());
+        Receipt::new(answer, self.facts.provider_ref.clone())
     }
 
     /// Since when it is in doubt: the end of its newest attempt.

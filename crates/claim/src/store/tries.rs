@@ -5,6 +5,7 @@ use std::time::Duration;
 use sea_orm::DbErr;
 
 use super::dialect::Fault;
+use super::write::still_unclear;
 use crate::error::Error;
 
 /// Longest wait between two tries of a statement that the server rolled back because of others.
@@ -17,11 +18,13 @@ pub(super) struct Tries {
     contended: u32,
     contention_max: u32,
     lost: u32,
+    /// A try before this one may have been written, whatever the later ones say.
+    unclear: bool,
 }
 
 impl Tries {
     pub(super) fn new(contention_max: u32) -> Self {
-        Self { contended: 0, contention_max, lost: 0 }
+        Self { contended: 0, contention_max, lost: 0, unclear: false }
     }
 
     /// Waits before the next try, or says why there is none.
@@ -31,6 +34,12 @@ impl Tries {
         source: DbErr,
         fault: Fault,
     ) -> Result<(), Error> {
+        let again = self.wait(what, source, fault).await;
+        self.unclear |= fault == Fault::Unclear;
+        if self.unclear { again.map_err(still_unclear) } else { again }
+    }
+
+    async fn wait(&mut self, what: &'static str, source: DbErr, fault: Fault) -> Result<(), Error> {
         let tries = match fault {
             Fault::Rejected => return Err(Error::Rejected { what, source }),
             Fault::Unavailable if self.lost >= LOST_RETRIES => {
@@ -53,5 +62,26 @@ impl Tries {
         tracing::debug!(what, ?fault, tries, error = %crate::failure::chain(&source), "trying again");
         tokio::time::sleep(ceiling.mul_f64(fastrand::f64())).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_was_written_is_never_said_after_a_try_of_which_nobody_knows() {
+        let away = || DbErr::Custom("the database is away".into());
+        let mut tries = Tries::new(0);
+        assert!(matches!(tries.again("x", away(), Fault::Contention).await, Err(Error::Contention { .. })));
+        let mut tries = Tries::new(0);
+        tries.again("x", away(), Fault::Unclear).await.expect("another try");
+        assert!(matches!(tries.again("x", away(), Fault::Contention).await, Err(Error::Unclear { .. })));
+        let gone = loop {
+            if let Err(error) = tries.again("x", away(), Fault::Unavailable).await {
+                break error;
+            }
+        };
+        assert!(matches!(gone, Error::Unclear { .. }), "{gone:?}");
     }
 }

@@ -466,7 +466,7 @@ fn reopening(before: &ClaimView, made: &Move, note: &Note) -> Note {
 }
 
 /// What was being read back is still not known.
-fn still_unclear(error: Error) -> Error {
+pub(super) fn still_unclear(error: Error) -> Error {
     match error {
         Error::Unavailable { what, source } | Error::Contention { what, source } => {
             Error::Unclear { what, source }

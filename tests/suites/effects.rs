@@ -6,6 +6,8 @@ mod builder;
 mod closing;
 #[path = "effects/deadlines.rs"]
 mod deadlines;
+#[path = "effects/document.rs"]
+mod document;
 #[path = "effects/dropped.rs"]
 mod dropped;
 #[path = "effects/http.rs"]

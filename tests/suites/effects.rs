@@ -8,6 +8,8 @@ mod closing;
 mod crowd;
 #[path = "effects/deadlines.rs"]
 mod deadlines;
+#[path = "effects/document.rs"]
+mod document;
 #[path = "effects/dropped.rs"]
 mod dropped;
 #[path = "effects/http.rs"]

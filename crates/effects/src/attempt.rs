@@ -92,14 +92,17 @@ impl Labels {
     }
 
     fn closed(&self, state: State) {
-        if !state.is_terminal() {
-            return;
-        }
+        let result = match state {
+            State::Confirmed => "answer",
+            State::Abandoned => "refused",
+            State::Held | State::InFlight | State::Retryable | State::InDoubt | State::Escalated => return,
+        };
         let labels = [
             ("consumer", self.consumer.clone()),
             ("kind", self.kind.clone()),
             ("downstream", self.downstream.clone()),
             ("state", state.to_string()),
+            ("result", result.to_owned()),
         ];
         metrics::counter!(telemetry::CLOSED, &labels).increment(1);
     }

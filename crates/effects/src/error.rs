@@ -26,7 +26,7 @@ pub enum Error {
     /// The service is shutting down: no new claims are made. Give the message back.
     #[error("shutting down: no new claims are made")]
     Closing,
-    /// The attempt's task was ended from outside (the runtime is shutting down). The claim becomes in doubt.
+    /// The task was ended from outside (the runtime is shutting down). The claim, if it was made by then, becomes in doubt.
     #[error("the attempt was ended from outside; the sweep finds out what became of it")]
     Interrupted,
 }

@@ -12,6 +12,7 @@ use earmark_claim::{
 };
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::attempt::attempt;
 use crate::effect::{Description, Effect};
@@ -196,7 +197,7 @@ impl Earmark {
         // Counted before it is asked whether we are open: `close` either waits for this one, or it is refused.
         let counted = self.parts.tasks.token();
         self.open()?;
-        let task = self.parts.tasks.spawn(phases);
+        let task = self.parts.tasks.spawn(phases.in_current_span());
         drop(counted);
         task.await.map_err(|_| Error::Interrupted)?
     }

@@ -34,7 +34,7 @@ per_backend! {
         let store = store(&db).await;
         let accepted = || Reply::ActThen(202, json!({"id": "ch_1"}));
         let provider = Provider::start([accepted(), accepted(), accepted()]).await;
-        let earmark = service(&store, &provider, probed(never()));
+        let earmark = service(&store, &provider, probed(keyed()));
         let enough = charge(&provider).answers(Answers::new().provider_id("/id").done(On::status(202)));
         assert!(run(&earmark, &key("enough"), &enough).await.is_confirmed());
         let by_id = HttpProbe::get(&provider.url("/charges/{provider_ref}")).done(

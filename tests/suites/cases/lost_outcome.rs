@@ -38,6 +38,7 @@ per_backend! {
         let store = store(&db).await;
         let sweeper = service(&store, &provider, declared(false));
         assert!(sweep_once(&sweeper).await.is_empty(), "its holder is believed until the lease ends");
+        assert_eq!(store.lease_over(&key("m0")).await.unwrap(), None, "by the store, too");
         assert_eq!(state(&store).await, State::InFlight);
         age(&db, &key("m0"), LEASE).await;
         let acts = sweep_once(&sweeper).await;

@@ -1,8 +1,9 @@
 //! The ordinary path.
 
-use earmark_effects::stub::Stub;
-use earmark_effects::{Earmark, Error, Outcome};
+use earmark_effects::stub::{Step, Stub};
+use earmark_effects::{Earmark, Error, Outcome, telemetry};
 use earmark_tests::claims::{key, keyed, store};
+use earmark_tests::counters::Counters;
 use earmark_tests::effects::By;
 use earmark_tests::{TestDb, per_backend};
 use serde_json::json;
@@ -18,6 +19,23 @@ per_backend! {
         }
         assert_eq!(stub.effects().len(), 1);
         assert_eq!(stub.calls().len(), 1);
+    }
+
+    async fn what_is_closed_is_counted_by_state_and_result(db: TestDb) {
+        let counters = Counters::install();
+        let kind = format!("closed.{:?}", db.backend());
+        let stub = Stub::new(&kind, keyed()).script([Step::Done, Step::Refuse("declined"), Step::Lose]);
+        let earmark = Earmark::builder(store(&db).await).effect(stub).build().unwrap();
+        for message in ["done", "refused", "lost", "done"] {
+            let _ = earmark.run::<Stub>(&key(message), &json!({})).await.unwrap();
+        }
+        for (state, result) in [("confirmed", "answer"), ("abandoned", "refused")] {
+            let labels = [("kind", kind.as_str()), ("state", state), ("result", result)];
+            assert_eq!(counters.sum(telemetry::CLOSED, &labels), 1, "{state}");
+        }
+        assert_eq!(counters.sum(telemetry::CLOSED, &[("kind", &kind)]), 2);
+        assert_eq!(counters.sum(telemetry::CREATED, &[("kind", &kind)]), 3);
+        assert_eq!(counters.sum(telemetry::ATTEMPTS, &[("kind", &kind), ("result", "unknown")]), 1);
     }
 
     async fn of_many_that_come_at_once_one_is_performed(db: TestDb) {

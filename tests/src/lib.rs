@@ -11,3 +11,8 @@ pub mod provider;
 pub mod sweep;
 
 pub use db::{Backend, EmptyDb, TestDb};
+
+/// The example of the front page, kept compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

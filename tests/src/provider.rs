@@ -28,7 +28,7 @@ pub enum Reply {
     /// Acts, and answers with this status and body.
     ActThen(u16, Value),
     /// Does nothing, and answers with this status and body.
-    Claimed(u16, Value),
+    Answer(u16, Value),
     /// Does nothing, and answers with this status and this header.
     AnswerWith(u16, &'static str, &'static str),
 }
@@ -219,7 +219,7 @@ impl World {
             Reply::Act | Reply::ActThenDrop | Reply::ActThenHold | Reply::ActThenWait => {
                 (200, json!({ "id": id(self.effects.len()) }))
             }
-            Reply::ActThen(status, body) | Reply::Claimed(status, body) => (*status, body.clone()),
+            Reply::ActThen(status, body) | Reply::Answer(status, body) => (*status, body.clone()),
             Reply::AnswerWith(status, ..) => (*status, json!({})),
         };
         if let Some(stored) = &mut self.stored {

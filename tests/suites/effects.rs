@@ -4,6 +4,8 @@
 mod builder;
 #[path = "effects/closing.rs"]
 mod closing;
+#[path = "effects/crowd.rs"]
+mod crowd;
 #[path = "effects/deadlines.rs"]
 mod deadlines;
 #[path = "effects/dropped.rs"]

@@ -77,9 +77,11 @@ fn arrows_between_crates_point_one_way() {
 /// Only the places that must show or compare wall-clock time read the host's: deadlines use the database's clock or a monotonic one.
 #[test]
 fn no_deadline_reads_the_hosts_wall_clock() {
-    // Retry-After dates of answers without a Date header, a Prometheus timestamp, and the commands that people run.
+    // Retry-After dates of answers without a Date header, when cron should strike, a Prometheus timestamp, and the commands that
+    // people run.
     let may = [
         "crates/effects/src/http/seen.rs",
+        "crates/sweeper/src/schedule.rs",
         "crates/sweeper/src/telemetry.rs",
         "crates/sweeper/src/cli",
         "crates/sweeper/src/demo",

@@ -29,7 +29,7 @@ per_backend! {
             sweep_once(&service(&store(&db).await, &provider, keyed())).await;
         }
         assert_eq!(provider.calls().len(), 3);
-        opened.escalate(&key("m2"), Cause::NoRuleDecides, Some("ana")).await.unwrap();
+        opened.escalate(&key("m2"), Cause::NoRuleDecides, Some("ana"), None).await.unwrap();
         age(&db, &key("m2"), Duration::from_secs(60)).await;
         let view = opened.find(&key("m2")).await.unwrap().unwrap();
         let decision = Decision {

@@ -32,7 +32,7 @@ per_backend! {
 
     async fn a_sidecar_looks_for_what_it_never_registered(db: TestDb) {
         let store = store(&db).await;
-        let provider = Provider::start([Reply::ActThenDrop, Reply::Claimed(500, json!({}))]).await;
+        let provider = Provider::start([Reply::ActThenDrop, Reply::Answer(500, json!({}))]).await;
         let service = service(&store, &provider, probed(never()));
         for message in ["happened", "did not"] {
             let outcome = run(&service, &key(message), &charge(&provider)).await;

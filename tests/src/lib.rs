@@ -16,3 +16,8 @@ pub use db::{Backend, EmptyDb, TestDb};
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// Its examples are compiled here: the crate that it is about cannot include a file from outside its folder.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/adapters.md")]
+pub struct Adapters;

@@ -2,6 +2,8 @@
 
 #[path = "conformance/conflict.rs"]
 mod conflict;
+#[path = "conformance/due.rs"]
+mod due;
 #[path = "conformance/evidence.rs"]
 mod evidence;
 #[path = "conformance/isolation.rs"]
@@ -14,6 +16,8 @@ mod keys;
 mod life;
 #[path = "conformance/race.rs"]
 mod race;
+#[path = "conformance/rows.rs"]
+mod rows;
 #[path = "conformance/settle.rs"]
 mod settle;
 #[path = "conformance/startup.rs"]

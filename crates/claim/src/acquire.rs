@@ -123,11 +123,11 @@ impl ClaimStore {
     /// # Errors
     /// When the database cannot be read.
     pub async fn wait(&self, key: &ClaimKey, patience: Duration) -> Result<Option<Claimed>, Error> {
-        let deadline = Instant::now() + patience;
+        let begun = Instant::now();
         let mut pause = Duration::from_millis(10);
         loop {
             let Some(view) = self.find(key).await? else { return Ok(None) };
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = patience.saturating_sub(begun.elapsed());
             if view.facts.state != State::InFlight || left.is_zero() {
                 return Ok(Some(Claimed::of_same(&view)));
             }

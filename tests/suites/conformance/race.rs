@@ -14,7 +14,7 @@ use earmark_tests::{Backend, TestDb, per_backend};
 use sea_orm::{ConnectionTrait, Statement, TransactionTrait};
 
 /// A crowd that a small machine with a slow disk gets through in seconds: each key costs two commits.
-const KEYS: usize = 500;
+const KEYS: usize = 1000;
 const TASKS: usize = 64;
 /// How often each key is offered.
 const OFFERS: usize = 3;
@@ -174,6 +174,97 @@ per_backend! {
         }
         assert_eq!(count(&db, "earmark_claim").await, winners.len() as i64);
     }
+}
+
+/// Connections of the store die all the time: what it answers is true, and what it cannot know it says so.
+async fn killed_connections(backend: Backend) {
+    if !Backend::all().contains(&backend) {
+        return;
+    }
+    let db = TestDb::new(backend).await;
+    let stores = [store(&db).await, store(&db).await];
+    let tasks: Vec<_> = (0..16)
+        .map(|task| {
+            let store = stores[task % 2].clone();
+            tokio::spawn(async move {
+                let (mut won, mut unclear) = (0, 0);
+                for i in 0..40 {
+                    let key = key(&format!("m{}", task / 2 * 40 + i));
+                    // As a broker would: again, until there is an answer.
+                    let answer = loop {
+                        match store.claim(&key, new_claim(never())).await {
+                            Ok(answer) => break answer,
+                            Err(error) if error.is_transient() => unclear += 1,
+                            Err(error) => panic!("{}", earmark_claim::failure::chain(&error)),
+                        }
+                    };
+                    match answer {
+                        Claimed::Won(claim) => {
+                            won += 1;
+                            let again = store.settle(claim, Ok(receipt("ch")), Backoff::default()).await;
+                            assert!(!matches!(&again, Err(e) if !e.is_transient()), "{again:?}");
+                        }
+                        Claimed::InFlight { .. } | Claimed::Confirmed(_) => {}
+                        other => panic!("{other:?}"),
+                    }
+                }
+                (won, unclear)
+            })
+        })
+        .collect();
+    let mut kills = 0;
+    while !tasks.iter().all(tokio::task::JoinHandle::is_finished) {
+        kills += kill_some(&db).await;
+        tokio::time::sleep(Duration::from_millis(15)).await;
+    }
+    let (mut won, mut unclear) = (0, 0);
+    for task in tasks {
+        let (w, u) = soon("the crowd", task).await.unwrap();
+        won += w;
+        unclear += u;
+    }
+    println!("{kills} connections killed, {won} won, {unclear} answers that said: not known");
+    assert!(kills > 0);
+    assert_eq!(count(&db, "earmark_claim").await, 320);
+    // A win is lost to its claimer only where it was told that nobody knows.
+    assert!(won <= 320 && won + unclear >= 320, "{won} won, {unclear} unclear");
+    for i in 0..320 {
+        let row = view(&stores[0], &key(&format!("m{i}"))).await;
+        assert!(matches!(row.facts.state, State::InFlight | State::Confirmed), "{row:?}");
+        assert_eq!(row.facts.fence, 1);
+    }
+}
+
+/// Kills about a third of this database's other connections; how many.
+async fn kill_some(db: &TestDb) -> u64 {
+    match db.backend() {
+        Backend::Postgres => {
+            let sql = "SELECT COUNT(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                       WHERE datname = current_database() AND pid <> pg_backend_pid() AND random() < 0.3) killed";
+            db.number(sql).await as u64
+        }
+        _ => {
+            let sql = "SELECT id FROM information_schema.processlist \
+                       WHERE db = DATABASE() AND id <> CONNECTION_ID() AND RAND() < 0.3";
+            let statement = Statement::from_string(db.connection().get_database_backend(), sql);
+            let mut killed = 0;
+            for row in db.connection().query_all_raw(statement).await.unwrap() {
+                let id: i64 = row.try_get_by_index(0).unwrap();
+                killed += u64::from(db.execute(&format!("KILL {id}")).await.is_ok());
+            }
+            killed
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_connections_give_no_false_answer_on_postgres() {
+    killed_connections(Backend::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_connections_give_no_false_answer_on_mariadb() {
+    killed_connections(Backend::MariaDb).await;
 }
 
 /// Two instances on one file, a read that lasts, a writer of the host's own: nobody sees "busy".

@@ -231,3 +231,23 @@ async fn a_file_that_cannot_be_written_is_refused_or_every_claim_is() {
         }
     }
 }
+
+/// The store has a runtime of its own: whoever opened it may be gone.
+#[test]
+fn a_store_outlives_the_runtime_that_opened_it() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for backend in Backend::all() {
+        let (db, store) = runtime().block_on(async {
+            let db = TestDb::new(*backend).await;
+            let host = host(&db).await;
+            let store = store_on(&host).await;
+            host.close().await.unwrap();
+            (db, store)
+        });
+        runtime().block_on(async {
+            assert!(matches!(store.claim(&key("m1"), new_claim(never())).await, Ok(Claimed::Won(_))));
+            store.close().await;
+        });
+        drop(db);
+    }
+}

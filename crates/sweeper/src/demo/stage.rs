@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use earmark_effects::claim::{ClaimStore, ClaimView, Snapshot, State, Timestamp};
-use earmark_sweeper::report::input::Scope;
-use earmark_sweeper::report::{self, render};
+use earmark_sweeper::report::input::{Scope, Window};
+use earmark_sweeper::report::{self, Untrusted, render};
 
 use super::broker::{Broker, Delivered};
 use super::count::{Count, count};
@@ -16,7 +16,7 @@ use super::processes::{Child, Voice};
 use super::progress::Progress;
 use super::provider::Provider;
 use super::wire::{Account, Said, Setup, Tally};
-use super::{database, effects, ledger, rows};
+use super::{database, effects, ledger};
 
 /// Longest wait for the sweeper to clear up. A lease and some tries are some seconds; what is open then is shown as open.
 const CLEAR_MAX: Duration = Duration::from_secs(90);
@@ -194,12 +194,18 @@ fn write_report(
     folder: &Path,
 ) -> anyhow::Result<PathBuf> {
     let scope = Scope {
-        database: report::Untrusted::new(database::shown(url)),
+        database: Untrusted::new(database::shown(url)),
         namespace: store.namespace().as_str().into(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         allow_non_durable: store.non_durable().is_some(),
     };
-    let input = rows::input(snapshot, consumer, from, scope);
+    let window = Window { from, to: snapshot.as_of };
+    // The rows of this run: another one may have been on the same database before.
+    let mut input = report::read::input(snapshot, window, scope);
+    let ours = |of: &Untrusted| *of == Untrusted::new(consumer);
+    input.claims.retain(|claim| ours(&claim.consumer));
+    input.events.retain(|event| ours(&event.consumer));
+    input.orphans.retain(|orphan| orphan.consumer.as_ref().is_some_and(ours));
     let report = report::build(&input, &report::Options::default());
     let html = folder.join("report.html");
     std::fs::write(&html, render::html(&report)).with_context(|| html.display().to_string())?;

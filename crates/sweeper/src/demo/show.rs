@@ -149,7 +149,7 @@ fn next(out: &mut String, played: &Played) {
     if let Some(reference) = &played.example {
         let _ = writeln!(out, "  {us} show {reference} --database {url}");
     }
-    let _ = writeln!(out, "  {us} list --database {url}");
+    let _ = writeln!(out, "  {us} list --state confirmed --limit 10 --database {url}");
     let seed = played.seed;
     let _ = writeln!(out, "  {us} demo --seed {seed}\n\n{:.1} s, seed {seed}", played.took.as_secs_f32());
 }

@@ -26,7 +26,7 @@ async fn a_whole_life(db: &TestDb, store: &ClaimStore) {
     let settled = store.settle(claim, unknown, Backoff::default()).await.unwrap();
     assert!(matches!(settled, Settled::Moved(State::InDoubt)));
     age(db, &key, LEASE).await;
-    assert_eq!(store.due(10, 10, Default::default()).await.unwrap(), [key.clone()]);
+    assert_eq!(store.due(10, 10, Default::default()).await.unwrap(), std::slice::from_ref(&key));
     let Taken::Started(Started { claim, .. }) = store.take_over(&key, Taking::Redrive, None).await.unwrap()
     else {
         panic!()

@@ -150,7 +150,7 @@ per_backend! {
         assert_eq!(store.lease_over(&key).await.unwrap(), None, "the holder is believed until its lease ends");
         assert!(store.due(10, 10, Default::default()).await.unwrap().is_empty());
         age(&db, &key, LEASE).await;
-        assert_eq!(store.due(10, 10, Default::default()).await.unwrap(), [key.clone()]);
+        assert_eq!(store.due(10, 10, Default::default()).await.unwrap(), std::slice::from_ref(&key));
         assert_eq!(store.lease_over(&key).await.unwrap(), Some(State::InDoubt));
         let facts = view(&store, &key).await.facts;
         assert_eq!(facts.last_end_at.unwrap().since(facts.created_at), LEASE, "an attempt nobody settled ends with its lease");

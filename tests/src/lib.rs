@@ -12,6 +12,11 @@ pub mod sweep;
 
 pub use db::{Backend, EmptyDb, TestDb};
 
+/// The example of the front page, kept compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
+
 /// Its examples are compiled here: the crate that it is about cannot include a file from outside its folder.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/adapters.md")]

@@ -30,24 +30,18 @@ use anyhow::Context;
 
 /// Arguments of `earmark demo`.
 #[derive(clap::Args)]
-#[command(long_about = LONG)]
+#[command(after_long_help = LONG)]
 pub(crate) struct Args {
-    /// Fixes every choice: deliveries, faults, kills. Left out, it is drawn and printed. What the machine's own timing decides stays open.
+    /// Fixes every choice: deliveries, faults, kills. Left out, it is drawn and printed.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Messages of your own: JSON Lines of {"id","tenant"?,"kind":"email"|"charge","to","amount_minor"?,"currency"?,"subject"?}.
-    ///
-    /// A charge needs amount_minor > 0 and a currency of three upper-case letters. A bad line is named by its number, skipped and counted. The
-    /// same id with other contents is delivered, too, and must be told apart.
-    #[arg(long, value_name = "FILE")]
+    /// Messages of your own, as JSON Lines.
+    #[arg(long, value_name = "FILE", long_help = MESSAGES)]
     messages: Option<PathBuf>,
-    /// Runs on this database instead of a fresh SQLite file: postgres://, mysql:// or sqlite://.
-    ///
-    /// It must hold no claims but those of earlier demos, since the demo's sweeper sweeps all of it. Made there are Earmark's tables and
-    /// earmark_demo_control; all rows are of consumers that begin with earmark-demo-.
-    #[arg(long, value_name = "URL")]
+    /// Runs on this database instead of a fresh SQLite file.
+    #[arg(long, value_name = "URL", long_help = DATABASE)]
     database: Option<String>,
-    /// Where database, ledger, logs and report go: a new or empty folder. Left out, a new one among the temporary files. It is kept.
+    /// Where database, ledger, logs and report go: a new or empty folder. It is kept.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Prints one JSON object on standard output, and nothing else there.
@@ -55,20 +49,32 @@ pub(crate) struct Args {
     json: bool,
 }
 
-const LONG: &str = "\
-Shows the whole path on this machine: two service processes that get every message one to five times each and are killed \
-with SIGKILL, most often in the middle of a call; a provider process that deduplicates by idempotency key, hangs, says 500 and \
-loses answers; a sweeper that clears up. Then the same traffic under the same kills with the check that is written most often \
-(SELECT, call, INSERT).
+const MESSAGES: &str = "\
+Messages of your own, as JSON Lines:
+  {\"id\",\"tenant\"?,\"kind\":\"email\"|\"charge\",\"to\",\"amount_minor\"?,\"currency\"?,\"subject\"?}
+A charge needs amount_minor > 0 and a currency of three upper-case letters. A bad line is named by its
+number, skipped and counted. The same id with other contents is delivered, too, and must be told apart";
 
-What is counted, by the provider's own ledger:
+const DATABASE: &str = "\
+Runs on this database instead of a fresh SQLite file: postgres://, mysql:// or sqlite://
+It must hold no claims but those of earlier demos, since the demo's sweeper sweeps all of it. Made there
+are Earmark's tables and earmark_demo_control; all rows are of consumers that begin with earmark-demo-";
+
+const LONG: &str = "\
+Two service processes get every message one to five times each and are killed with SIGKILL, most often
+in the middle of a call; a provider process deduplicates by idempotency key, hangs, says 500 and loses
+answers; a sweeper clears up. Then the same traffic under the same kills with the check that is written
+most often: SELECT, call, INSERT.
+
+What is counted, from the provider's own ledger:
   messages    distinct valid messages
   effects     what the provider did
   duplicates  effects beyond the first of a message
-  lost        messages without an effect whose claim is missing, or closed as if all were well
-  in doubt    claims that are still open at the end, other than escalated ones
+  lost        messages without an effect whose claim is missing or closed: nobody would see to them
+  in doubt    claims that are open at the end, other than escalated ones
   escalated   claims that wait for a person's ruling
-  kills       SIGKILLs to services; in a call: the provider had an open request of that process, and saw it cut
+  kills       SIGKILLs to services; in a call: the provider had a request of that process open, and saw
+              it cut
 
 Exit code: 0 when nothing was doubled or lost under claims, 1 otherwise.";
 

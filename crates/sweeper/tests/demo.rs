@@ -1,6 +1,7 @@
 //! The demo, run as a newcomer runs it: the built program, its real processes, its real kills.
 //!
 //! The servers come from `EARMARK_TEST_POSTGRES_URL` and `EARMARK_TEST_MYSQL_URL`; `EARMARK_TEST_QUICK=1` says that SQLite alone is meant.
+#![cfg(feature = "sidecar")]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "demo/server.rs"]
@@ -192,16 +193,19 @@ fn what_cannot_be_used_is_refused_before_anything_is_made() {
 /// Linux: processes are read from /proc.
 #[cfg(target_os = "linux")]
 #[test]
-fn children_end_with_a_parent_that_was_killed() {
-    let folder = Folder::new();
-    let mut parent = demo(&folder, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let pid = parent.id();
-    // Downstream, sweeper, two services.
-    until("four children", || children(pid).len() >= 4);
-    let started = children(pid);
-    parent.kill().unwrap();
-    parent.wait().unwrap();
-    until("no child is left", || started.iter().all(|pid| !runs(*pid)));
+fn children_end_with_their_parent_however_it_ends() {
+    for (signal, code) in [("KILL", None), ("INT", Some(130))] {
+        let folder = Folder::new();
+        let mut parent = demo(&folder, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let pid = parent.id();
+        // Downstream, sweeper, two services.
+        until("four children", || children(pid).len() >= 4);
+        let started = children(pid);
+        let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status().unwrap();
+        assert!(sent.success());
+        assert_eq!(parent.wait().unwrap().code(), code, "after SIG{signal}");
+        until("no child is left", || started.iter().all(|pid| !runs(*pid)));
+    }
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -141,15 +141,21 @@ fn next(out: &mut String, played: &Played) {
     } else {
         "earmark"
     };
-    let url = quoted(&played.database);
+    let shown = database::shown(&played.database);
+    // A password is not for a terminal that is kept.
+    let secret = shown != played.database;
+    let url = if secret { String::new() } else { format!(" --database {}", quoted(&shown)) };
     let _ = writeln!(out, "Where it is\n  report    {}", played.report.display());
     let _ = writeln!(out, "  as text   {}", played.folder.join("report.txt").display());
-    let _ = writeln!(out, "  database  {} ({})", database::shown(&played.database), played.server);
+    let _ = writeln!(out, "  database  {} ({})", shown, played.server);
     let _ = writeln!(out, "\nNext");
-    if let Some(reference) = &played.example {
-        let _ = writeln!(out, "  {us} show {reference} --database {url}");
+    if secret {
+        let _ = writeln!(out, "  export EARMARK_DATABASE_URL=…    # the URL that you gave");
     }
-    let _ = writeln!(out, "  {us} list --database {url}");
+    if let Some(reference) = &played.example {
+        let _ = writeln!(out, "  {us} show {reference}{url}");
+    }
+    let _ = writeln!(out, "  {us} list --state confirmed --limit 10{url}");
     let seed = played.seed;
     let _ = writeln!(out, "  {us} demo --seed {seed}\n\n{:.1} s, seed {seed}", played.took.as_secs_f32());
 }

@@ -38,7 +38,7 @@ pub(super) struct Played {
     pub(super) seed: u64,
     pub(super) took: Duration,
     pub(super) folder: PathBuf,
-    /// With its password: for the command to run next, which is on the user's own terminal.
+    /// With its password: not to be shown.
     pub(super) database: String,
     pub(super) server: &'static str,
     pub(super) earmark: Run,

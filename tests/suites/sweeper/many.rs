@@ -45,21 +45,6 @@ per_backend! {
         assert_eq!(db.number("SELECT COUNT(*) FROM earmark_claim WHERE state = 'confirmed' AND fence = 2").await, 1000);
         assert_eq!(db.number("SELECT COUNT(*) FROM earmark_sweeper WHERE last_success_at IS NOT NULL").await, 2);
     }
-
-    async fn passes_of_one_process_do_not_overlap(db: TestDb) {
-        let world = World::new(&db, Stub::new(KIND, natural())).await;
-        world.crash(&key("m-0"), new(natural())).await;
-        copies(&db, 50).await;
-        let mut asked = tokio::task::JoinSet::new();
-        for _ in 0..8 {
-            let sweeper = world.sweeper.clone();
-            asked.spawn(async move { sweeper.try_run_once(&tokio_util::sync::CancellationToken::new()).await.unwrap() });
-        }
-        let passes: Vec<_> = asked.join_all().await.into_iter().flatten().collect();
-        let performed: u64 = passes.iter().map(|pass| pass.performed).sum();
-        assert_eq!(performed, 50);
-        assert_eq!(world.stub.calls().len(), 50);
-    }
 }
 
 /// So many stale claims, at most a thousand: copies of the one that is there.

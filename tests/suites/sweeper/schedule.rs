@@ -11,6 +11,7 @@ use earmark_sweeper::{Schedule, Sweeper, SweeperOptions};
 use earmark_tests::claims::{key, natural, store};
 use earmark_tests::{Backend, TestDb, per_backend};
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::kit::{KIND, World, new, past_lease};
@@ -70,6 +71,62 @@ async fn a_pass_that_is_slower_than_the_interval_does_not_overlap_itself() {
     sweeper.run(&Schedule::every(Duration::from_secs(1)).unwrap(), stop).await.unwrap();
     assert_eq!((slow.done.load(Ordering::SeqCst), slow.most.load(Ordering::SeqCst)), (3, 1));
     assert_eq!(slow.running.load(Ordering::SeqCst), 0, "what was under way has settled");
+}
+
+/// A call that lasts until it is let go.
+#[derive(Clone, Default)]
+struct Gate {
+    entered: Arc<Notify>,
+    leave: Arc<Notify>,
+}
+
+impl Effect for Gate {
+    type Request = Value;
+    type Receipt = Value;
+
+    fn kind(&self) -> &str {
+        KIND
+    }
+
+    fn downstream(&self) -> &str {
+        "stub"
+    }
+
+    fn declared(&self) -> Declared {
+        natural()
+    }
+
+    async fn perform(&self, permit: Permit<'_>, _: &Value) -> Result<Value, Failure> {
+        permit.last_look()?;
+        self.entered.notify_one();
+        self.leave.notified().await;
+        Ok(Value::Null)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_pass_is_running_another_is_skipped_and_a_stop_lets_it_settle() {
+    let db = TestDb::new(Backend::Sqlite).await;
+    let gate = Gate::default();
+    let earmark = Earmark::builder(store(&db).await).effect(gate.clone()).build().unwrap();
+    let world = World::new(&db, Stub::new(KIND, natural())).await;
+    world.crash(&key("m-0"), new(natural())).await;
+    copies(&db, 3).await;
+    let options = SweeperOptions { concurrency: 1, ..SweeperOptions::default() };
+    let sweeper = Sweeper::new(&earmark, options).unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (sweeper, stop) = (sweeper.clone(), stop.clone());
+        async move { sweeper.try_run_once(&stop).await.unwrap().unwrap() }
+    });
+    gate.entered.notified().await;
+    assert_eq!(sweeper.try_run_once(&CancellationToken::new()).await.unwrap(), None);
+    assert!(sweeper.vitals().since_progress.is_some());
+    // The one under way is settled, and the two that wait for its place are not begun.
+    stop.cancel();
+    gate.leave.notify_one();
+    let pass = running.await.unwrap();
+    assert_eq!((pass.due, pass.performed, pass.confirmed), (3, 1, 1));
 }
 
 per_backend! {

@@ -7,7 +7,8 @@ use tracing_subscriber::EnvFilter;
 
 /// Logs to standard error: the sidecar what it does, a tool what went wrong.
 pub(crate) fn log(sidecar: bool) {
-    let default = if sidecar { "info" } else { "warn" };
+    // The scheduler tells at "info" how it is built.
+    let default = if sidecar { "info,tokio_cron_scheduler=warn" } else { "warn" };
     let filter = match std::env::var("RUST_LOG") {
         Ok(text) if !text.is_empty() => EnvFilter::try_new(&text).unwrap_or_else(|_| {
             eprintln!(

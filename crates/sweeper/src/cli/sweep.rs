@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use earmark_sweeper::Pass;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::common::Common;
@@ -27,11 +28,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let sweeper = setup::sweeper(&config, &setup::earmark(&config, store)?)?;
     let stop = CancellationToken::new();
     let interrupted = stop.clone();
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            tracing::warn!("interrupted: what is under way is settled, nothing new is begun");
-            interrupted.cancel();
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
         }
+        tracing::warn!("interrupted: what is under way is settled, nothing new is begun");
+        interrupted.cancel();
     });
     let pass = sweeper.try_run_once(&stop).await?.unwrap_or_default();
     if args.json {

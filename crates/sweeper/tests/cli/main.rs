@@ -1,0 +1,9 @@
+//! The real binary, end to end on SQLite.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod commands;
+mod docs;
+mod doctor;
+mod kit;
+mod resolve;
+mod sidecar;

@@ -1,0 +1,1 @@
+//! What must not compile: see `tests/misuse.rs` and `cases`.

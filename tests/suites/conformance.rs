@@ -1,4 +1,24 @@
 //! What the store means, the same on every database.
 
+#[path = "conformance/conflict.rs"]
+mod conflict;
+#[path = "conformance/due.rs"]
+mod due;
+#[path = "conformance/evidence.rs"]
+mod evidence;
+#[path = "conformance/isolation.rs"]
+mod isolation;
+#[path = "conformance/join.rs"]
+mod join;
+#[path = "conformance/keys.rs"]
+mod keys;
 #[path = "conformance/life.rs"]
 mod life;
+#[path = "conformance/race.rs"]
+mod race;
+#[path = "conformance/rows.rs"]
+mod rows;
+#[path = "conformance/settle.rs"]
+mod settle;
+#[path = "conformance/startup.rs"]
+mod startup;

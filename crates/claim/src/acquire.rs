@@ -3,20 +3,17 @@
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
-
-use crate::claim::{Claim, Held, InFlight, Token};
-use crate::declared::Declared;
+use crate::claim::{Claim, InFlight, Token};
 use crate::error::Error;
 use crate::failure::{ErrorClass, chain};
 use crate::key::{ClaimKey, Fingerprint};
 use crate::new_claim::{NewClaim, When};
 use crate::receipt::Receipt;
-use crate::state::{ClosedBy, Event, Facts, Outcome, Refused, State, Taking, Verb};
+use crate::state::{ClosedBy, Event, Facts, Outcome, State, Verb};
 use crate::store::ClaimStore;
-use crate::store::bind::{self, Insert, Note};
+use crate::store::bind::{Insert, Note};
 use crate::store::row::ClaimView;
-use crate::store::write::{Ask, Inserted, Judged, append_once_in};
+use crate::store::write::{Inserted, Judged};
 use crate::time::Timestamp;
 
 /// What `claim` answers. Losing a race is one of the answers; on every one of them the message may be acknowledged.
@@ -85,58 +82,6 @@ impl Claimed {
     }
 }
 
-/// What `claim_in` answers: a held claim, or what it lost to.
-#[derive(Debug)]
-#[must_use = "a duplicate is a value here, not an error"]
-pub enum Joined {
-    /// Written in your transaction. It can begin only after that has been committed; if the process dies after the
-    /// commit, the sweep performs it; if the transaction is rolled back, it never was.
-    Held(Claim<Held>),
-    /// The key exists; your transaction goes on.
-    Lost(Claimed),
-}
-
-/// What `begin` answers.
-#[derive(Debug)]
-#[must_use = "only a begun claim may be performed"]
-pub enum Begun {
-    /// In flight: perform the effect, then settle.
-    Started(Started),
-    /// The transaction in which the claim was made has not been committed (or was rolled back).
-    NotCommitted(Claim<Held>),
-    /// Not to be sent yet; the sweep begins it then.
-    NotYet {
-        /// From when.
-        from: Timestamp,
-    },
-    /// The sweep, or another process, was faster; or the claim was called off.
-    Gone(Claimed),
-}
-
-/// A claim that was there and is now in flight under us.
-#[derive(Debug)]
-#[must_use = "an unsettled claim becomes in doubt when its lease ends"]
-pub struct Started {
-    /// The claim.
-    pub claim: Claim<InFlight>,
-    /// The row before the taking.
-    pub view: Box<ClaimView>,
-    /// The frozen request.
-    pub request: Vec<u8>,
-}
-
-/// What taking over an existing claim answers.
-#[derive(Debug)]
-#[must_use = "only a taken claim may be performed"]
-pub enum Taken {
-    /// In flight, with the frozen request.
-    Started(Started),
-    /// Not allowed, and why.
-    Refused(Refused),
-    /// Somebody else is at it, or there is no such claim.
-    Missing,
-}
-
 impl ClaimStore {
     /// Claims a message: one insert, straight to in flight, committed when this returns.
     ///
@@ -164,154 +109,6 @@ impl ClaimStore {
         }
     }
 
-    /// Claims a message inside the caller's own transaction: business change and claim commit together or not at all.
-    ///
-    /// At READ COMMITTED a duplicate never aborts the transaction. While another transaction holds the same new key, this waits for it,
-    /// then loses or wins as that one commits or rolls back. On SQLite the transaction must have begun IMMEDIATE.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] before anything is written; [`Error::RetryTransaction`] when the server has ended the transaction;
-    /// [`Error::SqliteNotImmediate`]; [`Error::InTransaction`] with the server's error unchanged, such as another
-    /// constraint's violation.
-    pub async fn claim_in(
-        &self,
-        tx: &DatabaseTransaction,
-        key: &ClaimKey,
-        new: NewClaim,
-    ) -> Result<Joined, Error> {
-        let dialect = self.dialect();
-        let insert = self.insert_of(key, new, false)?;
-        let statement = bind::claim(dialect, &insert);
-        let written = if dialect.insert_returns() {
-            tx.query_all_raw(statement).await.map(|rows| !rows.is_empty())
-        } else {
-            match tx.execute_raw(statement).await {
-                Ok(_) => Ok(true),
-                Err(e) if dialect.is_unique_violation(&e) => {
-                    // A duplicate only if there is a claim under the very key; else another constraint was violated.
-                    match self.find_in(tx, key).await? {
-                        Some(view) => return self.lost_in(tx, key, &view, &insert.claim.fingerprint).await,
-                        None => Err(e),
-                    }
-                }
-                Err(e) => Err(e),
-            }
-        };
-        match written {
-            Ok(true) => Ok(Joined::Held(self.claim_of(&insert, held_facts(&insert), Instant::now()))),
-            Ok(false) => match self.find_in(tx, key).await? {
-                Some(view) => self.lost_in(tx, key, &view, &insert.claim.fingerprint).await,
-                None => Err(Error::NotFound(key.to_string())),
-            },
-            Err(e) => Err(self.in_transaction(e)),
-        }
-    }
-
-    /// Begins a held claim, after the caller's own commit. Reads on the store's own connection first, so that it cannot run inside
-    /// that transaction, waits for no lock, and answers [`Begun::NotCommitted`] at once.
-    ///
-    /// # Errors
-    /// As [`ClaimStore::claim`].
-    pub async fn begin(&self, held: Claim<Held>) -> Result<Begun, Error> {
-        let Some(view) = self.find(&held.key).await? else { return Ok(Begun::NotCommitted(held)) };
-        if view.facts.token != held.facts.token && view.facts.state == State::Held {
-            // Another transaction's claim: ours was rolled back.
-            return Ok(Begun::NotCommitted(held));
-        }
-        match self.take_over(&held.key, Taking::Begin, None).await? {
-            Taken::Started(started) => Ok(Begun::Started(started)),
-            Taken::Refused(Refused::NotYet { from, .. }) => Ok(Begun::NotYet { from }),
-            Taken::Refused(Refused::NothingLeft { .. }) => {
-                self.expire(&held.key).await?;
-                self.gone(&held).await
-            }
-            Taken::Refused(_) | Taken::Missing => self.gone(&held).await,
-        }
-    }
-
-    async fn gone(&self, held: &Claim<Held>) -> Result<Begun, Error> {
-        match self.find(&held.key).await? {
-            Some(view) => Ok(Begun::Gone(Claimed::of(&view, &held.fingerprint))),
-            None => Err(Error::NotFound(held.key.to_string())),
-        }
-    }
-
-    /// Takes a claim that is there: begins a held one, takes a retryable one that is due, or redrives one in doubt (the
-    /// sweep alone does that). `registered`: what the effect declares now; the stricter of that and what is frozen judges.
-    ///
-    /// # Errors
-    /// As [`ClaimStore::claim`].
-    pub async fn take_over(
-        &self,
-        key: &ClaimKey,
-        how: Taking,
-        registered: Option<&Declared>,
-    ) -> Result<Taken, Error> {
-        let token = Token::fresh().map_err(Error::Random)?;
-        let Some(frozen) = self.find(key).await? else { return Ok(Taken::Missing) };
-        let timeout = match registered {
-            Some(registered) => frozen.facts.declared.call_timeout.max(registered.call_timeout),
-            None => frozen.facts.declared.call_timeout,
-        };
-        let room = self.room(timeout);
-        let ask = Ask {
-            key: key.clone(),
-            event: Event::Taking { how, room },
-            registered: registered.cloned(),
-            token,
-            note: Note { detail: "{}".into(), ..Note::default() },
-            receipt: None,
-            skip_locked: true,
-        };
-        // Deadlines count from before the statement is handed over; a read-back does not renew them.
-        let handed_over = Instant::now();
-        let db = self.inner.db.clone();
-        let request_key = key.clone();
-        let (judged, request) = self
-            .inner
-            .writer
-            .run(async move {
-                let judged = db.judge("take", &ask).await?;
-                let request = match &judged {
-                    Judged::Made { .. } => db.request(&request_key).await?,
-                    _ => None,
-                };
-                Ok((judged, request))
-            })
-            .await?;
-        Ok(match judged {
-            Judged::Made { before, made } => {
-                let mut facts = before.facts.clone();
-                if let Some(registered) = registered {
-                    facts.declared = facts.declared.stricter(registered);
-                }
-                let send_until = facts.send_until(made.set.doubt, room);
-                let deadline = handed_over + send_until.since(facts.now);
-                facts.state = State::InFlight;
-                facts.doubt = made.set.doubt;
-                facts.fence += 1;
-                facts.token = token;
-                facts.revision += 1;
-                facts.attempts = made.set.attempts;
-                facts.looks = 0;
-                facts.window_from = facts.window_from.or(Some(facts.now));
-                let claim = Claim {
-                    key: key.clone(),
-                    facts: Box::new(facts),
-                    idempotency_key: before.idempotency_key.clone(),
-                    reference: before.reference.clone(),
-                    kind: before.kind.clone(),
-                    fingerprint: before.fingerprint,
-                    send_until: deadline,
-                    state: PhantomData,
-                };
-                Taken::Started(Started { claim, view: before, request: request.unwrap_or_default() })
-            }
-            Judged::Refused(why) => Taken::Refused(why),
-            Judged::Missing => Taken::Missing,
-        })
-    }
-
     /// What the claim under `key` answers to a duplicate of its own request; `None`: there is no such claim.
     ///
     /// # Errors
@@ -326,11 +123,11 @@ impl ClaimStore {
     /// # Errors
     /// When the database cannot be read.
     pub async fn wait(&self, key: &ClaimKey, patience: Duration) -> Result<Option<Claimed>, Error> {
-        let deadline = Instant::now() + patience;
+        let begun = Instant::now();
         let mut pause = Duration::from_millis(10);
         loop {
             let Some(view) = self.find(key).await? else { return Ok(None) };
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = patience.saturating_sub(begun.elapsed());
             if view.facts.state != State::InFlight || left.is_zero() {
                 return Ok(Some(Claimed::of_same(&view)));
             }
@@ -341,7 +138,12 @@ impl ClaimStore {
 
     // ---- inside ------------------------------------------------------------------------------------------
 
-    fn insert_of(&self, key: &ClaimKey, claim: NewClaim, in_flight: bool) -> Result<Insert, Error> {
+    pub(crate) fn insert_of(
+        &self,
+        key: &ClaimKey,
+        claim: NewClaim,
+        in_flight: bool,
+    ) -> Result<Insert, Error> {
         let mut faults = claim.faults();
         let options = &self.inner.options;
         let needed = claim.declared.call_timeout.saturating_add(options.margin);
@@ -407,7 +209,7 @@ impl ClaimStore {
         Ok(Claimed::Won(claim))
     }
 
-    fn claim_of<S>(&self, insert: &Insert, facts: Facts, send_until: Instant) -> Claim<S> {
+    pub(crate) fn claim_of<S>(&self, insert: &Insert, facts: Facts, send_until: Instant) -> Claim<S> {
         Claim {
             key: insert.key.clone(),
             facts: Box::new(facts),
@@ -432,46 +234,8 @@ impl ClaimStore {
         Ok(Claimed::of(view, asked))
     }
 
-    /// The same inside the caller's transaction, where the mismatch is kept too: on a connection of ours it would wait for the
-    /// locks of that very transaction.
-    async fn lost_in(
-        &self,
-        tx: &DatabaseTransaction,
-        key: &ClaimKey,
-        view: &ClaimView,
-        asked: &Fingerprint,
-    ) -> Result<Joined, Error> {
-        if view.fingerprint != *asked {
-            append_once_in(tx, self.dialect(), key, Verb::Mismatch, &mismatch(view, asked))
-                .await
-                .map_err(|e| self.in_transaction(e))?;
-        }
-        Ok(Joined::Lost(Claimed::of(view, asked)))
-    }
-
-    /// What a failed statement means inside the caller's transaction.
-    fn in_transaction(&self, e: DbErr) -> Error {
-        let dialect = self.dialect();
-        if dialect.is_whole_transaction_retry(&e) {
-            Error::RetryTransaction(e)
-        } else if dialect.is_not_immediate(&e) {
-            Error::SqliteNotImmediate(e)
-        } else {
-            Error::InTransaction(e)
-        }
-    }
-
-    async fn find_in(&self, tx: &DatabaseTransaction, key: &ClaimKey) -> Result<Option<ClaimView>, Error> {
-        let dialect = self.dialect();
-        let rows = tx
-            .query_all_raw(bind::by_key(dialect, dialect.sql().row_in_caller, key))
-            .await
-            .map_err(|e| self.in_transaction(e))?;
-        rows.first().map(ClaimView::read).transpose()
-    }
-
-    async fn expire(&self, key: &ClaimKey) -> Result<(), Error> {
-        match self.ask("expire", key, Event::Expire, Note::default(), true).await? {
+    pub(crate) async fn expire(&self, key: &ClaimKey) -> Result<(), Error> {
+        match self.ask("expire", key, Event::Expire, Note::default(), true, None).await? {
             Judged::Refused(why) => tracing::debug!(%key, why = chain(&why), "not expired"),
             Judged::Made { .. } | Judged::Missing => {}
         }
@@ -480,7 +244,7 @@ impl ClaimStore {
 }
 
 /// Both fingerprints; nothing of either request.
-fn mismatch(view: &ClaimView, asked: &Fingerprint) -> Note {
+pub(crate) fn mismatch(view: &ClaimView, asked: &Fingerprint) -> Note {
     let detail =
         serde_json::json!({ "fingerprint": asked.to_string(), "on_file": view.fingerprint.to_string() });
     Note { actor: Some("duplicate".into()), detail: detail.to_string(), ..Note::default() }
@@ -490,7 +254,7 @@ fn mismatch(view: &ClaimView, asked: &Fingerprint) -> Note {
 const WAIT_PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// What the maker of a claim knows of its row, without reading it. The times are zero: a settle that needs them reads the row first.
-fn held_facts(insert: &Insert) -> Facts {
+pub(crate) fn held_facts(insert: &Insert) -> Facts {
     let zero = Timestamp::from_micros(0);
     Facts {
         now: zero,

@@ -12,6 +12,7 @@ mod claim;
 mod declared;
 mod error;
 pub mod failure;
+mod join;
 mod key;
 mod list;
 mod new_claim;
@@ -23,13 +24,15 @@ mod settle;
 mod snapshot;
 pub mod state;
 mod store;
+mod take;
 mod time;
 
-pub use acquire::{Begun, Claimed, Joined, Started, Taken};
+pub use acquire::Claimed;
 pub use claim::{Claim, Held, InFlight, Permit, Token, TooLate};
 pub use declared::{Declared, ProbeTerms, RepeatSafety};
 pub use error::Error;
 pub use failure::{BeforeSend, ErrorClass, Failure, Verdict};
+pub use join::{Begun, Joined};
 pub use key::{
     BadReference, CONSUMER_BYTES_MAX, ClaimKey, Fingerprint, IdempotencyKey, KeyError, MESSAGE_ID_BYTES_MAX,
     MessageId, Namespace, Reference, TENANT_BYTES_MAX, VerbatimRule,
@@ -38,13 +41,14 @@ pub use list::{Filter, Listing, OpenTally};
 pub use new_claim::{Currency, KeyChoice, Money, NewClaim, REQUEST_BYTES_MAX, When};
 pub use read::Handle;
 pub use receipt::{ANSWER_BYTES_MAX, Answer, Receipt, Undecoded};
-pub use review::{About, Decision, Evidence, Recorded};
+pub use review::{About, Decision, Evidence, Look, Recorded};
 pub use settle::{Backoff, Settled};
 pub use snapshot::Snapshot;
 pub use state::State;
 pub use store::{
     ClaimStore, ClaimView, Dialect, EventView, OrphanView, Retention, StoreOptions, SweeperView,
 };
+pub use take::{Started, Taken};
 pub use time::Timestamp;
 
 /// The caller's own transaction, as [`ClaimStore::claim_in`] takes it.

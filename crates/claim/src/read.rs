@@ -6,7 +6,7 @@ use sea_orm::Value;
 
 use crate::error::Error;
 use crate::key::{ClaimKey, Reference};
-use crate::receipt::cut;
+use crate::receipt::{cut, provider_id};
 use crate::store::bind;
 use crate::store::row::{ClaimView, EventView, key_of, text};
 use crate::store::{ClaimStore, write::Db};
@@ -47,9 +47,11 @@ impl ClaimStore {
         let statement = match handle {
             Handle::Key(key) => return Ok(self.find(key).await?.into_iter().collect()),
             Handle::Reference(r) => bind::statement(dialect, sql.by_reference, vec![r.as_str().into()]),
-            Handle::ProviderRef(id) => {
-                bind::statement(dialect, sql.by_provider_ref, vec![dialect.key_value(id)])
-            }
+            Handle::ProviderRef(id) => bind::statement(
+                dialect,
+                sql.by_provider_ref,
+                vec![dialect.key_value(&provider_id(id.clone()))],
+            ),
         };
         let db = self.inner.db.clone();
         self.inner
@@ -71,6 +73,19 @@ impl ClaimStore {
                 db.read("history", statement).await?.iter().map(|r| EventView::read(&key, r)).collect()
             })
             .await
+    }
+
+    /// The history of every claim that a handle names.
+    ///
+    /// # Errors
+    /// As [`ClaimStore::find`].
+    pub async fn history_of(&self, handle: &Handle) -> Result<Vec<(ClaimView, Vec<EventView>)>, Error> {
+        let mut all = Vec::new();
+        for claim in self.find_all(handle).await? {
+            let events = self.history(&claim.key).await?;
+            all.push((claim, events));
+        }
+        Ok(all)
     }
 
     /// The frozen request; `None` when there is no such claim or its request was purged.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::claim::Token;
+use crate::declared::Declared;
 use crate::error::Error;
 use crate::failure::chain;
 use crate::key::{ClaimKey, IdempotencyKey, Reference, hex};
@@ -47,6 +48,23 @@ pub struct Evidence {
     pub detail: serde_json::Value,
     /// The bytes as received.
     pub answer: Option<Answer>,
+}
+
+/// What a look found, and what a person needs to believe it.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// What it found.
+    pub finding: Finding,
+    /// What was asked and answered, for a person.
+    pub note: String,
+    /// The answer, kept as evidence.
+    pub answer: Option<Answer>,
+}
+
+impl From<Finding> for Look {
+    fn from(finding: Finding) -> Self {
+        Self { finding, note: String::new(), answer: None }
+    }
 }
 
 /// What became of a piece of evidence. It is kept in every case.
@@ -102,15 +120,19 @@ impl ClaimStore {
             "horizon_s": decision.horizon.map(|d| d.as_secs_f64()),
             "looked": decision.looked,
         });
-        let note =
-            Note { actor: Some(decision.actor), detail: detail.to_string(), provider_ref, answer: None };
+        let note = Note {
+            actor: Some(decision.actor),
+            detail: detail.to_string(),
+            provider_ref: provider_ref.clone(),
+            answer: None,
+        };
         let Decision { seen, ruling, horizon, looked, .. } = decision;
         let ruling = match ruling {
-            Ruling::Done { provider_ref } => Ruling::Done { provider_ref: provider_ref.map(provider_id) },
+            Ruling::Done { .. } => Ruling::Done { provider_ref },
             other => other,
         };
         let event = Event::Rule { seen, ruling, horizon, looked };
-        self.moved("resolve", key, event, note).await
+        self.moved("resolve", key, event, note, None).await
     }
 
     /// Calls a claim off where provably nothing was sent. A claim that carries doubt goes to a person instead.
@@ -121,17 +143,24 @@ impl ClaimStore {
         person("the cancellation", actor, reason)?;
         let detail = serde_json::json!({ "reason": reason }).to_string();
         let note = Note { actor: Some(actor.to_owned()), detail, ..Note::default() };
-        self.moved("cancel", key, Event::Cancel, note).await
+        self.moved("cancel", key, Event::Cancel, note, None).await
     }
 
-    /// Hands a claim to a person: by rule (`actor` is `None`), or by a person's own hand.
+    /// Hands a claim to a person: by rule (`actor` is `None`, on the stricter of what is frozen and what is `registered` now), or by a
+    /// person's own hand.
     ///
     /// # Errors
     /// [`Error::Refused`] when the state does not allow it; [`Error::NotFound`].
-    pub async fn escalate(&self, key: &ClaimKey, cause: Cause, actor: Option<&str>) -> Result<State, Error> {
+    pub async fn escalate(
+        &self,
+        key: &ClaimKey,
+        cause: Cause,
+        actor: Option<&str>,
+        registered: Option<&Declared>,
+    ) -> Result<State, Error> {
         let detail = serde_json::json!({ "cause": cause.as_str() }).to_string();
         let note = Note { actor: actor.map(str::to_owned), detail, ..Note::default() };
-        self.moved("escalate", key, Event::Escalate, note).await
+        self.moved("escalate", key, Event::Escalate, note, registered).await
     }
 
     /// Keeps a fact about an effect: in every state, at a tombstone, or as an orphan. It is never refused.
@@ -164,7 +193,7 @@ impl ClaimStore {
             answer: evidence.answer.clone(),
         };
         let event = Event::Evidence { finding: evidence.finding.clone(), known: false };
-        match self.ask("record evidence", &key, event, note, false).await? {
+        match self.ask("record evidence", &key, event, note, false, None).await? {
             Judged::Made { made, .. } => Ok(Recorded::At { key, state: made.to, moved: made.moves() }),
             Judged::Refused(why) => Err(why.into()),
             Judged::Missing => self.orphan(about, evidence).await,
@@ -193,10 +222,13 @@ impl ClaimStore {
             About::IdempotencyKey(k) => Some(k.as_str()),
             _ => None,
         });
-        let provider_ref = dialect.key_value_opt(match about {
-            About::ProviderRef(id) => Some(id.as_str()),
-            _ => first_id.as_deref(),
-        });
+        let provider_ref = dialect.key_value_opt(
+            match about {
+                About::ProviderRef(id) => Some(provider_id(id.clone())),
+                _ => first_id,
+            }
+            .as_deref(),
+        );
         let Token(id) = Token::fresh().map_err(Error::Random)?;
         let values = vec![
             hex(&id).into(),
@@ -209,7 +241,7 @@ impl ClaimStore {
             word.into(),
             detail.clone().into(),
             evidence.answer.as_ref().map(|a| a.bytes.clone()).into(),
-            evidence.answer.as_ref().map(|a| a.content_type.clone()).into(),
+            evidence.answer.as_ref().map(|a| bind::content_type(&a.content_type)).into(),
             provider_ref.clone(),
             evidence.source.into(),
             detail.into(),
@@ -224,8 +256,8 @@ impl ClaimStore {
         Ok(Recorded::Orphan)
     }
 
-    /// A probe's look, judged: about the attempt of `view`'s fence, begun at `begun_at` by the database's clock. `note` says what was asked and
-    /// answered; `answer` is the evidence.
+    /// A probe's look, judged: about the attempt of `view`'s fence, begun at `begun_at` by the database's clock, and on the
+    /// stricter of what is frozen and what is `registered` now.
     ///
     /// # Errors
     /// [`Error::NotFound`]; otherwise only when the database cannot be written.
@@ -233,10 +265,11 @@ impl ClaimStore {
         &self,
         view: &ClaimView,
         begun_at: Timestamp,
-        look: (Finding, String, Option<Answer>),
+        look: impl Into<Look>,
         again_in: Duration,
+        registered: Option<&Declared>,
     ) -> Result<State, Error> {
-        let (finding, said, answer) = look;
+        let Look { finding, note: said, answer } = look.into();
         let (finding, said) = (kept(finding), cut(said, REASON_BYTES_MAX));
         let (mut detail, provider_ref) = describe_finding(&finding);
         if let serde_json::Value::Object(map) = &mut detail {
@@ -244,7 +277,7 @@ impl ClaimStore {
         }
         let note = Note { detail: detail.to_string(), provider_ref, answer, actor: None };
         let event = Event::Look { fence: view.facts.fence, begun_at, finding, again_in };
-        self.moved("look", &view.key, event, note).await
+        self.moved("look", &view.key, event, note, registered).await
     }
 
     /// The lease is over and nobody settled: into doubt. `None`: it is not, or somebody else is at it.
@@ -269,7 +302,7 @@ impl ClaimStore {
         key: &ClaimKey,
         event: Event,
     ) -> Result<Option<State>, Error> {
-        Ok(match self.ask(what, key, event, Note::default(), true).await? {
+        Ok(match self.ask(what, key, event, Note::default(), true, None).await? {
             Judged::Made { made, .. } => Some(made.to),
             Judged::Refused(why) => {
                 tracing::debug!(%key, what, why = chain(&why), "nothing to do");
@@ -285,8 +318,9 @@ impl ClaimStore {
         key: &ClaimKey,
         event: Event,
         note: Note,
+        registered: Option<&Declared>,
     ) -> Result<State, Error> {
-        match self.ask(what, key, event, note, false).await? {
+        match self.ask(what, key, event, note, false, registered).await? {
             Judged::Made { made, .. } => {
                 let Move { to, .. } = *made;
                 Ok(to)
@@ -315,11 +349,21 @@ const REASON_BYTES_MAX: usize = 4096;
 fn describe(evidence: &Evidence) -> (String, Option<String>) {
     let (mut detail, first) = describe_finding(&evidence.finding);
     if let serde_json::Value::Object(map) = &mut detail {
-        map.insert("more".into(), evidence.detail.clone());
+        map.insert("more".into(), bounded(&evidence.detail));
         map.insert("digest".into(), evidence.answer.as_ref().map(Answer::digest_hex).into());
     }
     (detail.to_string(), first)
 }
+
+/// At most [`MORE_BYTES_MAX`] bytes of a detail, as text where it is cut: a server refuses a statement of many megabytes, and
+/// evidence is never refused.
+fn bounded(detail: &serde_json::Value) -> serde_json::Value {
+    let text = detail.to_string();
+    if text.len() <= MORE_BYTES_MAX { detail.clone() } else { cut(text, MORE_BYTES_MAX).into() }
+}
+
+/// Bytes kept of what evidence says beside its finding, as much as of an answer.
+const MORE_BYTES_MAX: usize = 64 * 1024;
 
 /// A finding with its ids as they are kept.
 fn kept(finding: Finding) -> Finding {

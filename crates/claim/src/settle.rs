@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::acquire::Claimed;
 use crate::claim::{Claim, InFlight, Token};
+use crate::declared::Declared;
 use crate::error::Error;
 use crate::failure::{Failure, Verdict, chain};
 use crate::policy::backoff;
@@ -41,6 +42,9 @@ impl Default for Backoff {
     }
 }
 
+/// Bytes kept of what a failure says to a person. A message of megabytes would be refused by the server, and the outcome with it.
+const MESSAGE_BYTES_MAX: usize = 4096;
+
 /// What a settle answers: what is on file now.
 #[derive(Debug)]
 #[must_use = "somebody else may have settled first"]
@@ -66,18 +70,22 @@ impl ClaimStore {
         let tries = claim.facts.attempts;
         match outcome {
             Ok(receipt) => {
+                let provider_ref = receipt.provider_ref.map(provider_id);
                 let note = Note {
                     detail: "{}".into(),
-                    provider_ref: receipt.provider_ref.clone(),
+                    provider_ref: provider_ref.clone(),
                     answer: receipt.answer.clone(),
                     actor: None,
                 };
-                let done = Outcome::Done { provider_ref: receipt.provider_ref.clone() };
+                let done = Outcome::Done { provider_ref };
                 self.settle_outcome(claim, done, note, receipt.answer, Duration::ZERO).await
             }
             Err(failure) => {
                 let provider_ref = failure.provider_ref.map(provider_id);
-                let again_in = backoff.after(tries.saturating_sub(1), failure.retry_after);
+                // However long the provider asks to wait: at the age limit a person must look.
+                let again_in = backoff
+                    .after(tries.saturating_sub(1), failure.retry_after)
+                    .min(claim.facts.declared.age_max);
                 let detail = serde_json::json!({
                     "class": failure.class.as_str(),
                     "message": cut(failure.message, MESSAGE_BYTES_MAX),
@@ -214,17 +222,23 @@ impl ClaimStore {
         event: Event,
         note: Note,
         skip_locked: bool,
+        registered: Option<&Declared>,
     ) -> Result<Judged, Error> {
         let note = if note.detail.is_empty() { Note { detail: "{}".into(), ..note } } else { note };
         let token = Token([0; 16]); // no taking goes this way
-        let ask = Ask { key: key.clone(), event, registered: None, token, note, receipt: None, skip_locked };
+        let ask = Ask {
+            key: key.clone(),
+            event,
+            registered: registered.cloned(),
+            token,
+            note,
+            receipt: None,
+            skip_locked,
+        };
         let db = self.inner.db.clone();
         self.inner.writer.run(async move { db.judge(what, &ask).await }).await
     }
 }
-
-/// What was seen is a line or two for a person; the answer itself is kept beside it.
-const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// Longest pause between two tries to record an outcome.
 const SETTLE_PAUSE_MAX: Duration = Duration::from_secs(1);

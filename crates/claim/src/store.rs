@@ -7,6 +7,7 @@ pub(crate) mod dialect;
 mod options;
 pub(crate) mod row;
 mod sql;
+mod tries;
 pub(crate) mod write;
 mod writer;
 
@@ -54,7 +55,8 @@ impl ClaimStore {
     }
 
     /// Opens the store beside a host's pool: with its URL, TLS, search path, credentials and hooks, on connections of its
-    /// own, so that a connection that somebody else's cancelled future has spoiled is never used.
+    /// own, so that a connection that somebody else's cancelled future has spoiled is never used. (On SQLite the pool's
+    /// `before_acquire` hook is not inherited: the store needs one of its own.)
     ///
     /// # Errors
     /// As [`ClaimStore::connect`]; also for a mock, a proxy, or a disconnected handle.
@@ -70,17 +72,22 @@ impl ClaimStore {
         let writer =
             Writer::start().map_err(|e| Error::Config(vec![format!("no thread for the store: {e}")]))?;
         let (wanted, host) = (options.clone(), source.clone());
-        let opened = writer
-            .run(async move {
-                let pools = connect::open(source, &wanted).await?;
-                let found = check::all(&pools, &host, &wanted).await?;
+        let opened = async {
+            let pools = writer.run(async move { connect::open(source, &wanted).await }).await?;
+            // Here and not on the writer's thread: a connection that the host's pool opened there would die with the store.
+            let weak_host = check::host(&host, pools.dialect).await?;
+            let wanted = options.clone();
+            let checked = async move {
+                let found = check::all(&pools, weak_host, &wanted).await?;
                 Ok((pools, found))
-            })
-            .await;
+            };
+            writer.run(checked).await
+        }
+        .await;
         let (pools, found) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                writer.close().await;
+                writer.close(async {}).await;
                 return Err(error);
             }
         };
@@ -99,18 +106,13 @@ impl ClaimStore {
     /// answer [`Error::Closed`].
     pub async fn close(&self) {
         let db = self.inner.db.clone();
-        // The pools belong to the writer's runtime, so they are closed there, as its last task.
-        let _ = self
-            .inner
-            .writer
-            .run(async move {
-                // Waits for the connections that are in use.
-                let _ = db.pools.write.clone().close().await;
-                let _ = db.pools.read.clone().close().await;
-                Ok(())
-            })
-            .await;
-        self.inner.writer.close().await;
+        // The pools belong to the writer's runtime, so they are closed there, as its last task: what waits for a connection
+        // until then still gets one.
+        let last = async move {
+            let _ = db.pools.write.close_by_ref().await;
+            let _ = db.pools.read.close_by_ref().await;
+        };
+        self.inner.writer.close(last).await;
     }
 
     /// How it was opened.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use earmark_claim::failure::chain;
 use earmark_claim::state::Finding;
-use earmark_claim::{Answer, ErrorClass, Failure, Permit, Receipt};
+use earmark_claim::{Answer, ErrorClass, Failure, Look, Permit, Receipt};
 
 use crate::effect::Effect;
-use crate::probe::{Look, Probe, Subject};
+use crate::probe::{Probe, Subject};
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -76,9 +76,7 @@ impl Performer for crate::http::HttpEffect {
                 reference: about.reference,
                 provider_ref: about.provider_ref,
             };
-            let crate::http::Look { finding, note, answer } =
-                self.look_with_note(&subject, about.request).await;
-            Look { finding, note, answer }
+            self.look_with_note(&subject, about.request).await
         })
     }
 }

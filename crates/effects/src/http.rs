@@ -35,7 +35,7 @@ pub use faults::Faults;
 pub use form::{FORM, FROZEN_BYTES_MAX, outline};
 pub use freeze::FrozenCall;
 pub(crate) use guard::origin;
-pub use look::{Look, Subject};
+pub use look::Subject;
 pub use on::{On, Statuses};
 pub use options::HttpOptions;
 pub use probe::{HttpProbe, Items};

@@ -21,10 +21,11 @@ pub mod telemetry;
 
 pub use earmark_claim as claim;
 
+pub use earmark_claim::Look;
 pub use effect::{Description, Effect};
 pub use error::Error;
 pub use outcome::Outcome;
-pub use probe::{Look, Probe, Subject};
+pub use probe::{Probe, Subject};
 pub use registry::Builder;
 #[cfg(feature = "http")]
 pub use registry::HttpKind;

@@ -129,14 +129,35 @@ impl Builder {
 
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
+        if self.backoff.base.is_zero() || self.backoff.max < self.backoff.base {
+            faults.push(format!(
+                "the backoff goes from {:?} to {:?}: it must wait, and the greatest ceiling cannot be below the first",
+                self.backoff.base, self.backoff.max
+            ));
+        }
         let options = self.store.options();
         let mut verbatim: BTreeMap<&str, &str> = BTreeMap::new();
         for (n, entry) in self.entries.iter().enumerate() {
             let kind = &entry.kind;
             let mut fault = |what: String| faults.push(format!("{kind}: {what}"));
             entry.declared.faults().into_iter().for_each(&mut fault);
-            if kind.is_empty() || kind.len() > 128 || !kind.is_ascii() || kind.contains(char::is_control) {
+            if !is_stored_name(kind, 128) {
                 fault("a kind is a stored name: 1 to 128 ASCII characters".to_owned());
+            }
+            if !is_stored_name(&entry.downstream, 64) {
+                fault(format!(
+                    "the downstream {:?} is no stored name: 1 to 64 ASCII characters",
+                    entry.downstream
+                ));
+            }
+            match entry.send_within {
+                Some(within) if within.is_zero() => {
+                    fault("send_within is zero: it could never be sent; None means at any time".to_owned());
+                }
+                Some(within) if within > SEND_WITHIN_MAX => {
+                    fault(format!("send_within is {within:?}, more than ten years; None means at any time"));
+                }
+                _ => {}
             }
             if self.entries[..n].iter().any(|other| other.kind == *kind) {
                 fault("registered twice: kinds are stored, and must name one effect".to_owned());
@@ -171,6 +192,14 @@ impl Builder {
         }
         faults
     }
+}
+
+/// What a claim's send-by can hold.
+const SEND_WITHIN_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+/// The store would refuse every single claim with another; here it is refused once, when the service starts.
+fn is_stored_name(name: &str, max: usize) -> bool {
+    (1..=max).contains(&name.len()) && name.is_ascii() && !name.contains(char::is_control)
 }
 
 /// A kind of HTTP calls: what is declared about all of them. The call itself is given with each claim.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use earmark_claim::state::{Refused, Taking};
 use earmark_claim::{
-    Backoff, Begun, Claim, ClaimKey, ClaimStore, Claimed, DatabaseTransaction, Fingerprint, Held, Joined,
-    NewClaim, Receipt, Settled, Started, State, Taken, When,
+    Backoff, Begun, Claim, ClaimKey, ClaimStore, Claimed, DatabaseTransaction, ErrorClass, Failure,
+    Fingerprint, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken, When,
 };
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
@@ -63,7 +63,7 @@ impl Earmark {
 
     /// Claims the message, performs the effect, records the outcome; or says what became of it earlier.
     ///
-    /// The attempt runs in a task of its own: dropping this future (a client that disconnects, a `select!`) does not cut the call.
+    /// All of it runs in a task of its own: dropping this future (a client that disconnects, a `select!`) cuts nothing.
     ///
     /// # Errors
     /// [`Error::Closing`], [`Error::NotRegistered`], [`Error::Request`]: nothing was written. [`Error::Store`]: let the message be delivered
@@ -150,8 +150,10 @@ impl Earmark {
         new: NewClaim,
     ) -> Result<Joined, Error> {
         let joined = self.parts.store.claim_in(tx, key, new).await?;
-        if let Joined::Held(_) = joined {
-            count_created(key, entry);
+        match joined {
+            Joined::Held(_) => count_created(key, entry),
+            Joined::Lost(Claimed::Mismatch) => count_mismatch(key, entry),
+            Joined::Lost(_) => {}
         }
         Ok(joined)
     }
@@ -159,33 +161,24 @@ impl Earmark {
     /// Begins a held claim after the caller's commit, performs it, and records the outcome.
     ///
     /// # Errors
-    /// [`Error::Store`]; [`Error::NotCommitted`] with the claim, when the transaction has not been committed.
+    /// [`Error::Store`]; [`Error::NotCommitted`] with the claim, when the transaction has not been committed. [`Error::Closing`],
+    /// [`Error::NotRegistered`]: nothing was begun, and the sweep performs the claim.
     pub async fn perform<R>(&self, held: Claim<Held>) -> Result<Outcome<R>, Error> {
-        self.open()?;
-        match self.parts.store.begin(held).await? {
-            Begun::Started(started) => self.perform_started(started).await.map(Outcome::cast),
-            Begun::NotCommitted(held) => Err(Error::NotCommitted(Box::new(held))),
-            Begun::NotYet { from } => Ok(Outcome::Held { until: from }),
-            Begun::Gone(claimed) => on_file(claimed),
-        }
+        let this = self.clone();
+        self.in_a_task(async move { this.begin_call_settle(held).await }).await.map(Outcome::cast)
     }
 
     /// Takes a claim that is there, as the sweep does, and performs it to its end.
     ///
     /// # Errors
-    /// [`Error::Store`].
+    /// [`Error::Store`]; [`Error::Closing`], [`Error::NotRegistered`]: nothing was taken.
     pub async fn retake(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
-        let Some(view) = self.parts.store.find(key).await? else { return Ok(Retaken::Missing) };
-        let registered = self.registered(&view);
-        Ok(match self.parts.store.take_over(key, how, registered.as_ref()).await? {
-            Taken::Started(started) => Retaken::Performed(self.perform_started(started).await?),
-            Taken::Refused(why) => Retaken::Refused(why),
-            Taken::Missing => Retaken::Missing,
-        })
+        let (this, key) = (self.clone(), key.clone());
+        self.in_a_task(async move { this.take_call_settle(&key, how).await }).await
     }
 
-    /// Waits for the attempts under way, at most for `grace`; new ones are refused from now on. Answers how many are left: their claims become in
-    /// doubt at the end of their leases.
+    /// Waits for the claims and attempts under way, at most for `grace`; new ones are refused from now on. Answers how many are
+    /// left: their claims become in doubt at the end of their leases.
     pub async fn close(&self, grace: Duration) -> usize {
         self.parts.tasks.close();
         let _ = tokio::time::timeout(grace, self.parts.tasks.wait()).await;
@@ -194,59 +187,109 @@ impl Earmark {
 
     // ---- the phases --------------------------------------------------------------------------------------
 
-    async fn claim_call_settle(&self, key: &ClaimKey, wish: Wish) -> Result<Outcome<Value>, Error> {
+    /// Runs phases in a task that no caller can cut: neither between the claim's commit and the call, nor between the call and
+    /// the settle.
+    async fn in_a_task<T: Send + 'static>(
+        &self,
+        phases: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        // Counted before it is asked whether we are open: `close` either waits for this one, or it is refused.
+        let counted = self.parts.tasks.token();
         self.open()?;
+        let task = self.parts.tasks.spawn(phases);
+        drop(counted);
+        task.await.map_err(|_| Error::Interrupted)?
+    }
+
+    fn open(&self) -> Result<(), Error> {
+        if self.parts.tasks.is_closed() { Err(Error::Closing) } else { Ok(()) }
+    }
+
+    async fn claim_call_settle(&self, key: &ClaimKey, wish: Wish) -> Result<Outcome<Value>, Error> {
+        let (this, key) = (self.clone(), key.clone());
+        self.in_a_task(async move { this.claim_call_settle_uncut(&key, wish).await }).await
+    }
+
+    async fn claim_call_settle_uncut(&self, key: &ClaimKey, wish: Wish) -> Result<Outcome<Value>, Error> {
         let Wish { entry, new } = wish;
+        let performer = self.performer(&entry)?;
         let request = new.request.clone();
         match self.parts.store.claim(key, new).await? {
             Claimed::Won(claim) => {
                 count_created(key, &entry);
-                let performer = self.performer(&entry)?;
-                self.in_a_task(claim, &entry.downstream, performer, request).await
+                self.call_and_settle(claim, &entry.downstream, &*performer, &request).await
             }
             // The sweep's own row, which a redelivery may hurry when it is due.
-            Claimed::Retryable { at } => match self.retake(key, Taking::Take).await? {
+            Claimed::Retryable { at } => match self.take_call_settle(key, Taking::Take).await? {
                 Retaken::Performed(outcome) => Ok(outcome),
                 Retaken::Refused(Refused::NotYet { from, .. }) => Ok(Outcome::Retryable { at: from }),
-                Retaken::Refused(_) | Retaken::Missing => Ok(Outcome::Retryable { at }),
+                // Somebody was faster, or it is not to be tried again.
+                Retaken::Refused(_) | Retaken::Missing => match self.parts.store.answer(key).await? {
+                    Some(claimed) => on_file(claimed),
+                    None => Ok(Outcome::Retryable { at }),
+                },
             },
             Claimed::Mismatch => {
-                metrics::counter!(telemetry::MISMATCHES, "consumer" => key.consumer().to_owned(), "kind" => entry.kind.clone())
-                    .increment(1);
+                count_mismatch(key, &entry);
                 Ok(Outcome::Mismatch)
             }
             claimed => on_file(claimed),
         }
     }
 
+    async fn begin_call_settle(&self, held: Claim<Held>) -> Result<Outcome<Value>, Error> {
+        if !self.knows(held.kind()) {
+            return Err(not_registered(held.kind()));
+        }
+        match self.parts.store.begin(held).await? {
+            Begun::Started(started) => self.perform_started(started).await,
+            Begun::NotCommitted(held) => Err(Error::NotCommitted(Box::new(held))),
+            Begun::NotYet { from } => Ok(Outcome::Held { until: from }),
+            Begun::Gone(claimed) => on_file(claimed),
+        }
+    }
+
+    async fn take_call_settle(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
+        let Some(view) = self.parts.store.find(key).await? else { return Ok(Retaken::Missing) };
+        // Before it is taken: an attempt that nobody can make would leave a doubt behind.
+        if !self.can_perform(&view) {
+            return Err(not_registered(&view.kind));
+        }
+        let registered = self.registered(&view);
+        Ok(match self.parts.store.take_over(key, how, registered.as_ref()).await? {
+            Taken::Started(started) => Retaken::Performed(self.perform_started(started).await?),
+            Taken::Refused(why) => Retaken::Refused(why),
+            Taken::Missing => Retaken::Missing,
+        })
+    }
+
     async fn perform_started(&self, started: Started) -> Result<Outcome<Value>, Error> {
         let Started { claim, view, request } = started;
-        let performer =
-            self.performer_of(&view).ok_or_else(|| Error::NotRegistered(format!("kind {:?}", view.kind)))?;
-        self.in_a_task(claim, &view.downstream, performer, request).await
+        match self.performer_of(&view) {
+            Some(performer) => self.call_and_settle(claim, &view.downstream, &*performer, &request).await,
+            // Of a form that this process cannot read: somebody else's to perform, and nothing was sent.
+            None => {
+                let key = claim.key().clone();
+                let failure = Failure::not_sent(ErrorClass::OPERATOR).because(not_registered(&view.kind));
+                let failed = Err::<Receipt, _>(failure);
+                let settled = self.parts.store.settle(claim, failed, self.parts.backoff).await?;
+                after(&self.parts.store, &key, settled, None).await
+            }
+        }
     }
 
-    /// One attempt, from the permit to the settle, in a task that no caller can cut.
-    async fn in_a_task(
+    /// One attempt, from the permit to the settle.
+    async fn call_and_settle(
         &self,
-        claim: Claim<earmark_claim::InFlight>,
+        claim: Claim<InFlight>,
         downstream: &str,
-        performer: Arc<dyn Performer>,
-        request: Vec<u8>,
+        performer: &dyn Performer,
+        request: &[u8],
     ) -> Result<Outcome<Value>, Error> {
-        let (store, backoff, downstream) =
-            (self.parts.store.clone(), self.parts.backoff, downstream.to_owned());
-        let key = claim.key().clone();
-        let task = async move {
-            let (settled, receipt) =
-                attempt(&store, claim, &downstream, &*performer, &request, backoff).await?;
-            after(&store, &key, settled, receipt).await
-        };
-        self.parts.tasks.spawn(task).await.map_err(|_| Error::Interrupted)?
-    }
-
-    fn open(&self) -> Result<(), Error> {
-        if self.parts.tasks.is_closed() { Err(Error::Closing) } else { Ok(()) }
+        let (store, key) = (&self.parts.store, claim.key().clone());
+        let (settled, receipt) =
+            attempt(store, claim, downstream, performer, request, self.parts.backoff).await?;
+        after(store, &key, settled, receipt).await
     }
 
     // ---- what is asked for -------------------------------------------------------------------------------
@@ -293,6 +336,14 @@ impl Earmark {
         let idempotency_key = self.parts.store.idempotency_key(key, &entry.key_choice)?;
         let frozen =
             call.freeze(kind, &idempotency_key, &self.parts.store.reference(key)).map_err(Error::Call)?;
+        if matches!(entry.declared.repeat, earmark_claim::RepeatSafety::Keyed { .. })
+            && !sends_key(&frozen.bytes)
+        {
+            return Err(Error::Call(crate::http::Faults::one(format!(
+                "{kind} is declared Keyed, but this call does not send the key, so that a repeat would be a second \
+                 effect: say where it goes with .key_header(…) or .key_at(…), or declare Never"
+            ))));
+        }
         let new = NewClaim {
             fingerprint: frozen.fingerprint,
             form: crate::http::FORM.into(),
@@ -303,7 +354,16 @@ impl Earmark {
     }
 
     pub(crate) fn entry(&self, kind: &str) -> Result<Arc<Entry>, Error> {
-        self.parts.entries.get(kind).cloned().ok_or_else(|| Error::NotRegistered(format!("kind {kind:?}")))
+        self.parts.entries.get(kind).cloned().ok_or_else(|| not_registered(kind))
+    }
+
+    /// Whether claims of that kind may be performed here, as far as can be told without their form.
+    fn knows(&self, kind: &str) -> bool {
+        #[cfg(feature = "http")]
+        if self.parts.http.is_some() {
+            return true;
+        }
+        self.parts.entries.contains_key(kind)
     }
 
     fn performer(&self, entry: &Entry) -> Result<Arc<dyn Performer>, Error> {
@@ -313,7 +373,7 @@ impl Earmark {
         {
             return Ok(http.clone());
         }
-        entry.performer.clone().ok_or_else(|| Error::NotRegistered(format!("kind {:?}", entry.kind)))
+        entry.performer.clone().ok_or_else(|| not_registered(&entry.kind))
     }
 }
 
@@ -361,6 +421,29 @@ async fn after(
 /// What is on file. A claim that was just won is not: it has to be performed.
 fn on_file<R>(claimed: Claimed) -> Result<Outcome<R>, Error> {
     Outcome::of(claimed).ok_or(Error::Interrupted)
+}
+
+/// Whether the provider sees the idempotency key of a frozen call.
+#[cfg(feature = "http")]
+fn sends_key(frozen: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Frozen {
+        call: Call,
+    }
+    #[derive(serde::Deserialize)]
+    struct Call {
+        key: std::collections::HashMap<String, serde::de::IgnoredAny>,
+    }
+    serde_json::from_slice(frozen).is_ok_and(|Frozen { call }| !call.key.contains_key("none"))
+}
+
+fn not_registered(kind: &str) -> Error {
+    Error::NotRegistered(format!("kind {kind:?}"))
+}
+
+fn count_mismatch(key: &ClaimKey, entry: &Entry) {
+    let labels = [("consumer", key.consumer().to_owned()), ("kind", entry.kind.clone())];
+    metrics::counter!(telemetry::MISMATCHES, &labels).increment(1);
 }
 
 fn count_created(key: &ClaimKey, entry: &Entry) {

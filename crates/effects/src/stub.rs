@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use earmark_claim::state::Finding;
-use earmark_claim::{Declared, Failure, IdempotencyKey, Permit};
+use earmark_claim::{Declared, Failure, IdempotencyKey, Look, Permit};
 use serde_json::{Value, json};
 
 use crate::effect::Effect;
-use crate::probe::{Look, Probe, Subject};
+use crate::probe::{Probe, Subject};
 
 /// What the scripted provider does with one call.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use earmark_claim::policy::{look_again, look_wait};
-use earmark_claim::state::Finding;
-use earmark_claim::{ClaimView, Declared, State};
+use earmark_claim::state::{Facts, Finding};
+use earmark_claim::{ClaimView, Declared, Look, State};
 
 use crate::erased::Performer;
 use crate::error::Error;
-use crate::probe::{Look, Subject};
+use crate::probe::Subject;
 use crate::run::Earmark;
 use crate::telemetry;
 
@@ -37,7 +37,7 @@ impl Earmark {
     }
 
     /// The claim's facts as the sweep judges them: on the stricter of what is frozen and what is registered.
-    pub fn judged(&self, view: &ClaimView) -> earmark_claim::state::Facts {
+    pub fn judged(&self, view: &ClaimView) -> Facts {
         let mut facts = view.facts.clone();
         if let Some(registered) = self.registered(view) {
             facts.declared = facts.declared.stricter(&registered);
@@ -66,13 +66,14 @@ impl Earmark {
             "result" => word(&look.finding),
         )
         .increment(1);
+        let judged = self.judged(view);
         let backoff = self.parts.backoff;
-        let wait = look_wait(&view.facts, backoff.base, backoff.max, fastrand::f64());
-        let again_in = look_again(&view.facts, wait);
+        let wait = look_wait(&judged, backoff.base, backoff.max, fastrand::f64());
+        let again_in = look_again(&judged, wait);
         Ok(self
             .parts
             .store
-            .record_look(view, begun_at, (look.finding, look.note, look.answer), again_in)
+            .record_look(view, begun_at, look, again_in, self.registered(view).as_ref())
             .await?)
     }
 

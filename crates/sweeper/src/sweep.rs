@@ -205,7 +205,7 @@ impl Sweeper {
                     return Ok(());
                 }
                 Act::Escalate(cause) => {
-                    match store.escalate(key, cause, None).await {
+                    match store.escalate(key, cause, None, earmark.registered(&view).as_ref()).await {
                         Ok(_) => {
                             done.escalated += 1;
                             self.report_cause(&view, cause);

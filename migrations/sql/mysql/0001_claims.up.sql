@@ -171,7 +171,7 @@ CREATE TABLE IF NOT EXISTS earmark_claim (
         NOT contradicted OR (state = 'escalated' AND doubt)),
     -- Nothing open is ever purged, and only the purge takes the request away: an open claim can be performed.
     CONSTRAINT earmark_claim_purged_state_check CHECK (
-        purged_at IS NULL OR state IN ('confirmed', 'abandoned')),
+        purged_at IS NULL OR state IN ('confirmed', 'abandoned', 'escalated')),
     CONSTRAINT earmark_claim_request_kept_check CHECK (
         request IS NOT NULL OR purged_at IS NOT NULL),
     -- Held: nothing was sent.

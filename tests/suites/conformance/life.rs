@@ -73,7 +73,7 @@ per_backend! {
         let claim = won(&store, &key, never()).await;
         let failed = Err::<Receipt, _>(Failure::unknown("timeout"));
         let _ = store.settle(claim, failed, Backoff::default()).await.unwrap();
-        store.escalate(&key, earmark_claim::policy::Cause::NoRuleDecides, None).await.unwrap();
+        store.escalate(&key, earmark_claim::policy::Cause::NoRuleDecides, None, None).await.unwrap();
         let page = store.find(&key).await.unwrap().unwrap().facts;
         let decision = Decision {
             seen: Seen { state: page.state, fence: page.fence, revision: page.revision },

@@ -35,6 +35,8 @@ fn bound_to_state() -> Vec<Wrong> {
         add(state, &[("closed_by", if closed { Value::Null } else { text("answer") })], "closed_state");
         if !closed {
             add(state, &[("closed_at", TIME), ("closed_by", text("answer"))], "closed_state");
+        }
+        if due {
             add(state, &[("purged_at", TIME)], "purged_state");
         }
         add(state, &[("request", Value::Null)], "request_kept");

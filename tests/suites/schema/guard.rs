@@ -1,23 +1,14 @@
 //! The optional guard: all ordered pairs of states, by an UPDATE typed by hand.
 
+use earmark_claim::state::EDGES;
 use earmark_migrations::{Options, run};
 use earmark_tests::{TestDb, per_backend};
 use sea_orm::ConnectionTrait;
 
 use crate::row::{Row, STATES, Value, text};
 
-const LEGAL: [(&str, &[&str]); 7] = [
-    ("held", &["in_flight", "abandoned", "confirmed", "escalated"]),
-    ("in_flight", &["confirmed", "abandoned", "retryable", "in_doubt", "escalated"]),
-    ("retryable", &["in_flight", "escalated", "abandoned", "confirmed"]),
-    ("in_doubt", &["in_flight", "confirmed", "abandoned", "retryable", "escalated"]),
-    ("escalated", &["confirmed", "abandoned", "retryable"]),
-    ("confirmed", &["escalated"]),
-    ("abandoned", &["escalated", "retryable"]),
-];
-
 fn legal(from: &str, to: &str) -> bool {
-    LEGAL.iter().any(|(state, targets)| *state == from && targets.contains(&to))
+    EDGES.iter().any(|(_, f, t)| (f.as_str(), t.as_str()) == (from, to))
 }
 
 async fn with_guard(db: &TestDb) {

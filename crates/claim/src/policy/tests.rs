@@ -71,8 +71,8 @@ fn a_natural_effect_in_doubt_is_redriven_while_attempts_age_and_send_by_allow() 
 #[test]
 fn a_keyed_effect_in_doubt_is_redriven_only_while_the_window_is_open_at_sending() {
     let f = facts(InDoubt).keyed(200);
-    assert_eq!(decided(&f.clone().now(1100 - 30 - 1 - 1)), Act::Perform(Taking::Redrive));
-    assert_eq!(decided(&f.clone().now(1100 - 30 - 1)), Act::Escalate(Cause::WindowOver));
+    assert_eq!(decided(&f.clone().now(1100 - 40 - 1 - 1)), Act::Perform(Taking::Redrive));
+    assert_eq!(decided(&f.clone().now(1100 - 40 - 1)), Act::Escalate(Cause::WindowOver));
     assert_eq!(decided(&f.clone().now(1100).search()), Act::Look);
     assert_eq!(decided(&f.clone().attempts(3)), Act::Escalate(Cause::AttemptsUsed));
     assert_eq!(decided(&f.clone().aged()), Act::Escalate(Cause::AgeUsed));

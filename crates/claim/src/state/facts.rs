@@ -79,8 +79,10 @@ impl Facts {
     pub fn send_limit(&self, carries_doubt: bool, margin: Duration) -> Option<Timestamp> {
         let window = match self.declared.repeat {
             RepeatSafety::Keyed { .. } if carries_doubt && self.repeats_granted == 0 => {
-                let landing = self.declared.landing_horizon.unwrap_or(Duration::ZERO);
-                let needed = self.declared.call_timeout.max(landing);
+                // Handed over now, given up after the call timeout, landing within the horizon after that. Their sum and not
+                // the greater of the two: a request that lands when the key is forgotten is a second effect.
+                let timeout = self.declared.call_timeout;
+                let needed = timeout.saturating_add(self.declared.landing_horizon.unwrap_or(timeout));
                 // A window whose start is not on file is closed: nothing shows that it is open.
                 Some(
                     self.window_end()

@@ -9,7 +9,7 @@ use crate::claim::Token;
 use crate::declared::RepeatSafety;
 use crate::key::{ClaimKey, IdempotencyKey, Reference};
 use crate::new_claim::{NewClaim, When};
-use crate::receipt::Answer;
+use crate::receipt::{Answer, clean};
 use crate::state::{Closed, Due, Facts, LastEnd, Move, Verb, Window};
 use crate::time::micros;
 
@@ -111,7 +111,7 @@ pub(crate) fn apply(dialect: Dialect, apply: &Apply<'_>) -> Statement {
     let (due, due_in): (i64, i64) = match set.due {
         Due::Keep => (0, 0),
         Due::Never => (1, 0),
-        Due::In(d) => (2, micros(d)),
+        Due::In(d) => (2, micros(d.min(DUE_IN_MAX))),
     };
     let (closed, closed_by): (i64, Option<String>) = match set.closed {
         Closed::Keep => (0, None),
@@ -143,7 +143,7 @@ pub(crate) fn apply(dialect: Dialect, apply: &Apply<'_>) -> Statement {
         has.clone(),
         receipt.map(|r| r.bytes.clone()).into(),
         has.clone(),
-        receipt.map(|r| r.content_type.clone()).into(),
+        receipt.map(|r| content_type(&r.content_type)).into(),
         has.clone(),
         receipt.map(|r| signed(r.len)).into(),
         has,
@@ -192,7 +192,7 @@ pub(crate) fn event(
         dialect.key_value_opt(note.provider_ref.as_deref()),
         note.detail.clone().into(),
         note.answer.as_ref().map(|a| a.bytes.clone()).into(),
-        note.answer.as_ref().map(|a| a.content_type.clone()).into(),
+        note.answer.as_ref().map(|a| content_type(&a.content_type)).into(),
     ];
     values.extend(key_values(dialect, key));
     statement(dialect, dialect.sql().event, values)
@@ -228,6 +228,15 @@ pub(crate) fn statement(dialect: Dialect, sql: &'static str, values: Vec<Value>)
 
 pub(crate) fn key_values(dialect: Dialect, key: &ClaimKey) -> Vec<Value> {
     [key.tenant(), key.consumer(), key.message_id()].map(|part| dialect.key_value(part)).into()
+}
+
+/// Farther than this nothing is put off: a provider may ask for any wait, and a time that no column can hold would lose the
+/// outcome that came with it.
+const DUE_IN_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+/// A content type as every database can keep it, whoever built the answer.
+pub(crate) fn content_type(named: &str) -> String {
+    clean(named.to_owned(), 128)
 }
 
 fn when(when: Option<When>) -> (Option<i64>, Option<i64>) {

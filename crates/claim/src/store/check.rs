@@ -21,16 +21,25 @@ pub(crate) struct Found {
     pub(crate) non_durable: Option<String>,
 }
 
-pub(crate) async fn all(pools: &Pools, source: &Source, options: &StoreOptions) -> Result<Found, Error> {
+/// Settings of the host under which an acknowledged commit may be lost. To be run where the host's connections belong.
+pub(crate) async fn host(source: &Source, dialect: Dialect) -> Result<Vec<String>, Error> {
+    match source {
+        Source::Url(_) => Ok(Vec::new()),
+        Source::Host(host) => durability(dialect, host).await,
+    }
+}
+
+pub(crate) async fn all(
+    pools: &Pools,
+    weak_host: Vec<String>,
+    options: &StoreOptions,
+) -> Result<Found, Error> {
     let mut faults = Vec::new();
     let mut weak = durability(pools.dialect, &pools.write).await?;
-    if let Source::Host(host) = source {
-        // A claim that joins the host's transaction is committed on the host's connection, under its settings.
-        for fault in durability(pools.dialect, host).await? {
-            let fault = format!("on the host's own connections: {fault}");
-            if !weak.iter().any(|w| fault.ends_with(w.as_str())) {
-                weak.push(fault);
-            }
+    // A claim that joins the host's transaction is committed on the host's connection, under its settings.
+    for fault in weak_host {
+        if !weak.contains(&fault) {
+            weak.push(format!("on the host's own connections: {fault}"));
         }
     }
     faults.extend(server(pools.dialect, &pools.write).await?);

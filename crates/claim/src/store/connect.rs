@@ -32,7 +32,7 @@ pub(crate) async fn open(source: Source, options: &StoreOptions) -> Result<Pools
 
 #[cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(unused_variables))]
 async fn from_url(url: &str, options: &StoreOptions) -> Result<Pools, Error> {
-    let scheme = url.split(':').next().unwrap_or_default();
+    let scheme = url.split_once("://").or_else(|| url.split_once(':')).map_or("", |(scheme, _)| scheme);
     match scheme {
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => {
@@ -49,10 +49,12 @@ async fn from_url(url: &str, options: &StoreOptions) -> Result<Pools, Error> {
             let connect = url.parse::<sqlx::sqlite::SqliteConnectOptions>().map_err(|e| bad_url(&e))?;
             sqlite::open(connect, sqlx::pool::PoolOptions::new(), options).await
         }
-        other => Err(Error::Config(vec![format!(
-            "the database URL begins with {other:?}: use postgres://, mysql:// or sqlite://, and enable the crate's \
-             feature of that name"
-        )])),
+        // Without naming what is there: where no scheme is, it may be a password.
+        _ => Err(Error::Config(vec![
+            "the database URL has none of the schemes known here: use postgres://, mysql:// or sqlite://, and enable the \
+             crate's feature of that name"
+                .to_owned(),
+        ])),
     }
 }
 
@@ -161,8 +163,8 @@ mod sqlite {
     use std::time::Duration;
 
     use sea_orm::SqlxSqliteConnector;
-    use sqlx::ConnectOptions;
     use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+    use sqlx::{ConnectOptions, Connection};
 
     use super::{Dialect, Error, Pools, StoreOptions, unreachable};
 
@@ -176,25 +178,32 @@ mod sqlite {
         pool: SqlitePoolOptions,
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
-        let name = connect.get_filename().to_string_lossy().into_owned();
-        if name.is_empty()
-            || name.contains(":memory:")
-            || name.contains("mode=memory")
-            || name.starts_with("file:sqlx-in-memory")
-        {
+        let connect = connect
+            .disable_statement_logging()
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT);
+        // Where SQLite ends a transaction by itself (disk full), the driver's roll-back fails and it counts that transaction for
+        // ever: every later "commit" on the connection is the release of a savepoint, and commits nothing. Such a connection is
+        // thrown away.
+        let write = pool!(pool.clone(), 1, options)
+            .before_acquire(|connection, _| {
+                let sound = !connection.is_in_transaction();
+                Box::pin(std::future::ready(Ok(sound)))
+            })
+            .connect_with(connect.clone())
+            .await
+            .map_err(unreachable)?;
+        // However it was named: a database without a file is in memory.
+        let file = sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'");
+        let file: Option<String> = file.fetch_optional(&write).await.map_err(unreachable)?.flatten();
+        if file.is_none_or(|file| file.is_empty()) {
             return Err(Error::Config(vec![
                 "an in-memory SQLite database is seen by one connection only and lost with it: name a file \
                  (sqlite://earmark.sqlite)"
                     .to_owned(),
             ]));
         }
-        let connect = connect
-            .disable_statement_logging()
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(BUSY_TIMEOUT);
-        let write =
-            pool!(pool.clone(), 1, options).connect_with(connect.clone()).await.map_err(unreachable)?;
         let read = pool!(pool, options.read_connections, options)
             .connect_with(connect.read_only(true))
             .await

@@ -92,6 +92,10 @@ impl Dialect {
 
     /// What a failed statement left behind, by the server's numeric code.
     pub(crate) fn fault(self, error: &DbErr) -> Fault {
+        // No connection could be made or had: nothing was handed over, whatever the server said to the login.
+        if matches!(error, DbErr::Conn(_) | DbErr::ConnectionAcquire(_)) {
+            return Fault::Unavailable;
+        }
         match sqlx_error(error) {
             Some(sqlx::Error::Database(_)) => match self.code(error) {
                 Some(code) => self.fault_of_code(&code),
@@ -104,7 +108,6 @@ impl Dialect {
             // The row is there and cannot be read: a decoding error is not a lost commit, but it proves nothing either.
             Some(_) => Fault::Unclear,
             None => match error {
-                DbErr::ConnectionAcquire(_) => Fault::Unavailable,
                 // Our own signs that a row went, or that an event's number was taken, between two statements.
                 DbErr::RecordNotFound(_) | DbErr::RecordNotInserted => Fault::Contention,
                 DbErr::Type(_) | DbErr::Json(_) | DbErr::TryIntoErr { .. } => Fault::Rejected,
@@ -138,8 +141,9 @@ impl Dialect {
                 _ => Fault::Rejected,
             },
             Self::MySql => match code {
-                // deadlock, lock wait timeout, statement timeouts (MySQL, MariaDB)
-                "1213" | "1205" | "3024" | "1969" => Fault::Contention,
+                // deadlock, lock wait timeout, statement timeouts (MySQL, MariaDB), a row that changed since the snapshot
+                // (MariaDB with innodb_snapshot_isolation, its default since 11.6)
+                "1213" | "1205" | "3024" | "1969" | "1020" => Fault::Contention,
                 // server shutdown, connection killed, aborted
                 "1053" | "1927" | "1317" | "1152" | "1184" => Fault::Unclear,
                 // too many connections, disk full, table full, read only
@@ -169,7 +173,7 @@ impl Dialect {
     pub(crate) fn is_whole_transaction_retry(self, error: &DbErr) -> bool {
         matches!(
             (self, self.code(error).as_deref()),
-            (Self::Postgres, Some("40001" | "40P01")) | (Self::MySql, Some("1213"))
+            (Self::Postgres, Some("40001" | "40P01")) | (Self::MySql, Some("1213" | "1020"))
         )
     }
 

@@ -2,14 +2,13 @@
 //!
 //! Everything here runs on the writer's runtime, in a task that no caller can cut.
 
-use std::time::Duration;
-
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, QueryResult, Statement, TransactionTrait};
 
 use super::bind::{self, Apply, Insert, Note};
 use super::connect::Pools;
 use super::dialect::{Dialect, Fault};
-use super::row::ClaimView;
+use super::row::{ClaimView, EventView};
+use super::tries::Tries;
 use crate::claim::Token;
 use crate::declared::Declared;
 use crate::error::Error;
@@ -17,11 +16,6 @@ use crate::key::ClaimKey;
 use crate::receipt::Answer;
 use crate::state::{Closed, ClosedBy, Event, Move, Refused, State, Verb, next};
 use crate::time::Timestamp;
-
-/// Longest wait between two tries of a statement that the server rolled back because of others.
-const PAUSE_MAX: Duration = Duration::from_millis(250);
-/// How often a statement is tried again, or read back, after its connection was lost. Beyond that the database is down.
-const LOST_RETRIES: u32 = 5;
 
 /// The store's two pools and its patience.
 pub(crate) struct Db {
@@ -167,7 +161,8 @@ impl Db {
         }
     }
 
-    /// Whether a move whose commit nobody acknowledged is there: a taking by its token, any other move by what it left.
+    /// Whether a move whose commit nobody acknowledged is there: a taking by its token; any other move by its event, since
+    /// somebody else may have left the row in the very same state.
     async fn is_written(
         &self,
         what: &'static str,
@@ -175,16 +170,24 @@ impl Db {
         before: &ClaimView,
         made: &Move,
     ) -> Result<bool, Error> {
-        let Some(view) = self.row_patiently(what, &ask.key).await? else { return Ok(false) };
-        let (was, is) = (&before.facts, &view.facts);
-        Ok(if made.set.taking {
-            is.token == ask.token
-        } else {
-            is.state == made.to
-                && is.fence == was.fence
-                && is.token == was.token
-                && is.revision == was.revision + u64::from(made.new_fact)
-        })
+        if made.set.taking {
+            let view = self.row_patiently(what, &ask.key).await?;
+            return Ok(view.is_some_and(|view| view.facts.token == ask.token));
+        }
+        let dialect = self.pools.dialect;
+        let history = self.read(what, bind::by_key(dialect, dialect.sql().history, &ask.key)).await;
+        let revision = before.facts.revision + u64::from(made.new_fact);
+        let written = reopening(before, made, &ask.note);
+        for row in history.map_err(still_unclear)? {
+            let event = EventView::read(&ask.key, &row)?;
+            if event.name == made.verb.as_str()
+                && (event.fence, event.revision) == (before.facts.fence, revision)
+                && (&event.actor, &event.detail) == (&written.actor, &written.detail)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn judge_once(
@@ -214,7 +217,10 @@ impl Db {
             }
         };
         if made.verb == Verb::Contradict && before.answer.is_some() {
-            tx.execute_raw(bind::keep_receipt(dialect, &ask.key)).await.map_err(Failed::Before)?;
+            tx.execute_raw(bind::keep_receipt(dialect, &ask.key)).await.map_err(|e| {
+                // A mismatch is numbered without the row's lock, and may have taken the number.
+                Failed::Before(if dialect.is_unique_violation(&e) { outnumbered() } else { e })
+            })?;
         }
         let confirms = made.moves() && made.to == State::Confirmed;
         let apply = Apply {
@@ -275,8 +281,9 @@ impl Db {
             };
             if fault == Fault::Unclear
                 && let Some(view) = self.row_patiently(WHAT, apply.key).await?
-                && view.facts.state == apply.made.to
                 && view.facts.token == apply.facts.token
+                // Not somebody's evidence, which leaves the same state and token and not our receipt.
+                && view.closed_by == Some(ClosedBy::Answer)
             {
                 return Ok(true);
             }
@@ -321,7 +328,8 @@ impl Db {
 
     async fn append_once_inner(&self, key: &ClaimKey, verb: Verb, note: &Note) -> Result<(), Failed> {
         let tx = self.begin().await.map_err(Failed::Before)?;
-        append_once_in(&tx, self.pools.dialect, key, verb, note).await.map_err(Failed::Before)?;
+        let dialect = self.pools.dialect;
+        append_once_in(&tx, dialect, dialect.sql().row, key, verb, note).await.map_err(Failed::Before)?;
         tx.commit().await.map_err(Failed::AtCommit)
     }
 
@@ -402,13 +410,7 @@ impl Db {
                 Err(Failed::Final(error)) => return Err(error),
                 Err(Failed::Before(e) | Failed::AtCommit(e)) => {
                     let fault = self.pools.dialect.fault(&e);
-                    tries.again(what, e, fault).await.map_err(|error| match error {
-                        // What was being read back is still not known.
-                        Error::Unavailable { what, source } | Error::Contention { what, source } => {
-                            Error::Unclear { what, source }
-                        }
-                        other => other,
-                    })?;
+                    tries.again(what, e, fault).await.map_err(still_unclear)?;
                 }
             }
         }
@@ -416,10 +418,12 @@ impl Db {
 }
 
 /// Keeps an event where nothing moves, unless the very same is on file, in any transaction, and without the row's lock: a mismatch
-/// found inside a caller's transaction must neither wait for the claim's holder nor hold it up.
+/// found inside a caller's transaction must neither wait for the claim's holder nor hold it up. `row`: how the row is read, which
+/// an old snapshot of the caller's would not show.
 pub(crate) async fn append_once_in(
     tx: &DatabaseTransaction,
     dialect: Dialect,
+    row: &'static str,
     key: &ClaimKey,
     verb: Verb,
     note: &Note,
@@ -429,7 +433,7 @@ pub(crate) async fn append_once_in(
     known.extend([note.actor.clone().unwrap_or_default().into(), note.detail.clone().into()]);
     let mut numbered = 0;
     while tx.query_all_raw(bind::statement(dialect, sql.fact_known, known.clone())).await?.is_empty() {
-        let rows = tx.query_all_raw(bind::by_key(dialect, sql.row, key)).await?;
+        let rows = tx.query_all_raw(bind::by_key(dialect, row, key)).await?;
         // The claim's own transaction is not committed yet, or it is gone: there is nothing to keep the event beside.
         let Some(row) = rows.first() else { return Ok(()) };
         let facts = ClaimView::read(row).map_err(|e| DbErr::Custom(e.to_string()))?.facts;
@@ -461,6 +465,16 @@ fn reopening(before: &ClaimView, made: &Move, note: &Note) -> Note {
     note
 }
 
+/// What was being read back is still not known.
+fn still_unclear(error: Error) -> Error {
+    match error {
+        Error::Unavailable { what, source } | Error::Contention { what, source } => {
+            Error::Unclear { what, source }
+        }
+        other => other,
+    }
+}
+
 /// How often an event is numbered anew because another one took its number.
 const NUMBERING_RETRIES: u32 = 20;
 
@@ -472,43 +486,4 @@ fn outnumbered() -> DbErr {
 /// A row that was there a moment ago is gone (purged meanwhile): the write starts over.
 fn gone() -> DbErr {
     DbErr::RecordNotFound("the row of the claim".into())
-}
-
-/// Counts tries and waits between them, with full jitter.
-struct Tries {
-    contended: u32,
-    contention_max: u32,
-    lost: u32,
-}
-
-impl Tries {
-    fn new(contention_max: u32) -> Self {
-        Self { contended: 0, contention_max, lost: 0 }
-    }
-
-    /// Waits before the next try, or says why there is none.
-    async fn again(&mut self, what: &'static str, source: DbErr, fault: Fault) -> Result<(), Error> {
-        let tries = match fault {
-            Fault::Rejected => return Err(Error::Rejected { what, source }),
-            Fault::Unavailable if self.lost >= LOST_RETRIES => {
-                return Err(Error::Unavailable { what, source });
-            }
-            Fault::Unclear if self.lost >= LOST_RETRIES => return Err(Error::Unclear { what, source }),
-            Fault::Contention if self.contended >= self.contention_max => {
-                return Err(Error::Contention { what, source });
-            }
-            Fault::Unavailable | Fault::Unclear => {
-                self.lost += 1;
-                self.lost
-            }
-            Fault::Contention => {
-                self.contended += 1;
-                self.contended
-            }
-        };
-        let ceiling = Duration::from_millis(2u64 << tries.min(10)).min(PAUSE_MAX);
-        tracing::debug!(what, ?fault, tries, error = %crate::failure::chain(&source), "trying again");
-        tokio::time::sleep(ceiling.mul_f64(fastrand::f64())).await;
-        Ok(())
-    }
 }

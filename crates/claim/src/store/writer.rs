@@ -39,22 +39,29 @@ impl Writer {
         &self,
         task: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        if self.tasks.is_closed() {
-            return Err(Error::Closed);
-        }
-        match self.tasks.spawn_on(task, &self.handle).await {
+        let spawned = {
+            // Counted before the question is asked, so that `close` cannot pass between the question and the task; and not
+            // longer, since the caller may never poll again.
+            let _counted = self.tasks.token();
+            if self.tasks.is_closed() {
+                return Err(Error::Closed);
+            }
+            self.tasks.spawn_on(task, &self.handle)
+        };
+        match spawned.await {
             Ok(answer) => answer,
             Err(join) if join.is_panic() => std::panic::resume_unwind(join.into_panic()),
             Err(_) => Err(Error::Closed),
         }
     }
 
-    /// Waits for every task to end, then stops the thread. New tasks are refused from now on.
-    pub(crate) async fn close(&self) {
+    /// Waits for every task to end, runs `last`, then stops the thread. New tasks are refused from now on.
+    pub(crate) async fn close(&self, last: impl Future<Output = ()> + Send + 'static) {
         self.tasks.close();
         self.tasks.wait().await;
         let stop = self.stop.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         if let Some((stop, thread)) = stop {
+            let _ = self.handle.spawn(last).await;
             let _ = stop.send(());
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }

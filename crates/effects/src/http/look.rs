@@ -1,7 +1,7 @@
 //! Looking whether it happened.
 
 use earmark_claim::state::Finding;
-use earmark_claim::{Answer, Failure, IdempotencyKey, Reference};
+use earmark_claim::{Failure, IdempotencyKey, Look, Reference};
 use http::{HeaderName, HeaderValue, Method};
 use reqwest::Request;
 
@@ -21,17 +21,6 @@ pub struct Subject<'a> {
     pub reference: &'a Reference,
     /// The provider's id, where one is on file.
     pub provider_ref: Option<&'a str>,
-}
-
-/// What a look found, and what a person needs to believe it.
-#[derive(Clone, Debug)]
-pub struct Look {
-    /// What it found. *Cannot tell* for everything that no rule of the probe says otherwise.
-    pub finding: Finding,
-    /// What was asked and answered, for a person.
-    pub note: String,
-    /// The answer, as evidence.
-    pub answer: Option<Answer>,
 }
 
 impl HttpEffect {

@@ -6,7 +6,7 @@ use crate::state::State::{Held, InDoubt, InFlight, Retryable};
 use crate::state::{Event, Facts, Refused, Room, State, Taking, Verb, next};
 use Taking::{Begin, Redrive, Take};
 
-/// In doubt, keyed: the window runs from 900 to 1100, so sending must start before 1100 - 30 - 1.
+/// In doubt, keyed: the window runs from 900 to 1100, so sending must start before 1100 - (10 + 30) - 1.
 fn keyed_in_doubt() -> Facts {
     facts(InDoubt).keyed(200)
 }
@@ -117,7 +117,7 @@ fn the_window_still_counts_from_an_attempt_that_may_have_reached_the_provider_wh
 #[test]
 fn send_until_is_the_least_of_lease_window_and_send_by() {
     let lease = at(NOW + 60 - 10);
-    let window = at(WINDOW_FROM + 150 - 30 - 1);
+    let window = at(WINDOW_FROM + 150 - 40 - 1);
     let f = facts(InDoubt);
     assert_eq!(f.send_until(true, ROOM), lease);
     assert_eq!(f.clone().keyed(1000).send_until(true, ROOM), lease);
@@ -138,17 +138,17 @@ fn the_window_binds_only_a_keyed_claim_that_carries_doubt_without_a_granted_repe
 }
 
 #[test]
-fn the_greater_of_call_timeout_and_landing_horizon_is_kept_free_before_the_windows_end() {
+fn call_timeout_and_landing_horizon_are_kept_free_before_the_windows_end() {
     let limit = |f: &Facts| f.send_limit(true, ROOM.margin);
-    assert_eq!(limit(&keyed_in_doubt()), Some(at(1100 - 30 - 1)));
+    assert_eq!(limit(&keyed_in_doubt()), Some(at(1100 - 40 - 1)));
     let slow = keyed_in_doubt().with(|f| f.declared.call_timeout = secs(45));
-    assert_eq!(limit(&slow), Some(at(1100 - 45 - 1)));
-    assert_eq!(limit(&keyed_in_doubt().no_horizon()), Some(at(1100 - 10 - 1)));
+    assert_eq!(limit(&slow), Some(at(1100 - 75 - 1)));
+    assert_eq!(limit(&keyed_in_doubt().no_horizon()), Some(at(1100 - 20 - 1)));
 }
 
 #[test]
 fn a_redrive_is_refused_from_the_moment_on_at_which_the_window_is_over_for_sending() {
-    let last = 1100 - 30 - 1;
+    let last = 1100 - 40 - 1;
     let m = made(take(&keyed_in_doubt().now(last - 1), Redrive));
     assert_eq!(m.not_after, Some(at(last)), "the update must still come before it");
     for now in [last, last + 1, 2000] {

@@ -42,8 +42,6 @@ pub(super) struct Walk {
 /// What may be wrong with the world.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
-    /// The landing horizon of a keyed effect counts from sending, as the window's rule takes it.
-    pub(super) keyed_lands_from_sending: bool,
     /// The person is wrong at times: rules that it did not happen, or has it repeated, though it did.
     pub(super) person_errs: bool,
 }
@@ -76,7 +74,7 @@ impl Walk {
         };
         let send_by = (dice.u8(..4) == 0).then(|| at(dice.i64(20..200)));
         let not_before = (dice.u8(..8) == 0).then(|| at(dice.i64(1..30)));
-        let w = World::new(dice, &declared, horizon, keyed && plan.keyed_lands_from_sending);
+        let w = World::new(dice, &declared, horizon);
         let f = facts(State::Held).with(|f| {
             f.now = at(0);
             f.declared = declared;

@@ -98,19 +98,12 @@ pub(super) struct World {
     pub(super) provider: Provider,
     pub(super) holders: Vec<Holder>,
     requests: Vec<Request>,
-    /// How long after it was given up (or, where that is what the provider promises, after it was sent) a request may
-    /// still take effect.
+    /// How long after it was given up a request may still take effect.
     pub(super) horizon: Duration,
-    from_sending: bool,
 }
 
 impl World {
-    pub(super) fn new(
-        mut dice: fastrand::Rng,
-        declared: &Declared,
-        horizon: Duration,
-        from_sending: bool,
-    ) -> Self {
+    pub(super) fn new(mut dice: fastrand::Rng, declared: &Declared, horizon: Duration) -> Self {
         let window = match declared.repeat {
             RepeatSafety::Keyed { window } => Some(window),
             RepeatSafety::Natural | RepeatSafety::Never => None,
@@ -124,7 +117,7 @@ impl World {
             stored: None,
             effects: Vec::new(),
         };
-        Self { now: at(0), dice, provider, holders: Vec::new(), requests: Vec::new(), horizon, from_sending }
+        Self { now: at(0), dice, provider, holders: Vec::new(), requests: Vec::new(), horizon }
     }
 
     /// One chance in so many.
@@ -192,11 +185,7 @@ impl World {
                     return None;
                 }
                 let gives_up = self.between(now, now.plus(timeout));
-                let latest = if self.from_sending {
-                    now.plus(self.horizon.max(timeout))
-                } else {
-                    gives_up.plus(self.horizon)
-                };
+                let latest = gives_up.plus(self.horizon);
                 // An answer in time, a landing after it was given up, or lost on the way.
                 let lands = match self.dice.u8(..5) {
                     0 => None,

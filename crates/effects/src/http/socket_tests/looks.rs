@@ -3,7 +3,9 @@
 use earmark_claim::state::Finding;
 
 use super::*;
-use crate::http::{HttpProbe, Items, Look, On, Subject};
+use earmark_claim::Look;
+
+use crate::http::{HttpProbe, Items, On, Subject};
 
 /// One look at a server with this script.
 async fn look(

@@ -342,12 +342,14 @@ on_servers! {
         let db = TestDb::new(backend).await;
         let name = db.url().rsplit('/').next().unwrap().to_owned();
         let user = format!("u{}", name.trim_start_matches("earmark_test_"));
+        // The password of the server's own URL stays in ours.
+        let password = url::Url::parse(db.url()).unwrap().password().unwrap_or_default().to_owned();
         let statements = match backend {
             Backend::Postgres => vec![
-                format!("CREATE ROLE {user} LOGIN SUPERUSER"),
+                format!("CREATE ROLE {user} LOGIN SUPERUSER PASSWORD '{password}'"),
             ],
             _ => vec![
-                format!("CREATE USER {user}@'%'"),
+                format!("CREATE USER {user}@'%' IDENTIFIED BY '{password}'"),
                 format!("GRANT ALL ON {name}.* TO {user}@'%'"),
             ],
         };

@@ -2,7 +2,7 @@
 
 use earmark_claim::State;
 use earmark_effects::Outcome;
-use earmark_effects::http::{HttpCall, HttpProbe, On};
+use earmark_effects::http::{Answers, HttpCall, HttpProbe, On};
 use earmark_tests::claims::{age, key, never, store};
 use earmark_tests::effects::{PATIENT, probed};
 use earmark_tests::http::{run, service_at};
@@ -41,6 +41,16 @@ fn call(origin: &str) -> HttpCall {
 }
 
 per_backend! {
+    /// A provider that cuts a text in the middle of an emoji sends what is JSON by the letter and no text.
+    async fn json_that_cannot_be_read_is_not_taken_for_success(db: TestDb) {
+        let store = store(&db).await;
+        let origin = server([answer(200, r#"{"status":"failed","echo":"Hi \ud83d"}"#)]).await;
+        let failed = On::status(200).json("/status", "failed");
+        let call = call(&origin).answers(Answers::new().refused(failed, "failed"));
+        let outcome = run(&service_at(&store, &origin, never()), &key("m1"), &call).await;
+        assert!(matches!(outcome, Outcome::InDoubt { .. }), "{outcome:?}");
+    }
+
     async fn only_an_empty_list_says_that_it_did_not_happen(db: TestDb) {
         let store = store(&db).await;
         let long = format!(r#"{{"data":[{{"id":"{}"}}]}}"#, "x".repeat(256));

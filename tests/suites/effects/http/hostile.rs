@@ -1,11 +1,14 @@
 //! Providers that answer slowly, oddly or in other words than were agreed.
 
-use earmark_claim::State;
-use earmark_effects::Outcome;
+use std::time::Duration;
+
+use earmark_claim::{Declared, State};
+use earmark_effects::credentials::{CredentialConfig, Credentials};
 use earmark_effects::http::{Answers, HttpCall, HttpProbe, On};
+use earmark_effects::{HttpKind, Outcome};
 use earmark_tests::claims::{age, key, never, store};
 use earmark_tests::effects::{PATIENT, probed};
-use earmark_tests::http::{run, service_at};
+use earmark_tests::http::{KIND, run, service_at, sidecar};
 use earmark_tests::sweep::sweep_once;
 use earmark_tests::{TestDb, per_backend};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,6 +44,35 @@ fn call(origin: &str) -> HttpCall {
 }
 
 per_backend! {
+    /// Whatever the call spent before it was sent: its secret comes from a pipe that takes its time.
+    async fn an_answer_that_has_begun_counts_though_its_body_never_ends(db: TestDb) {
+        let store = store(&db).await;
+        let origin = server(["HTTP/1.1 201 Created\r\ncontent-length: 100\r\n\r\n{".to_owned()]).await;
+        let declared = Declared { call_timeout: Duration::from_millis(2500), ..never() };
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("secret");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let secret = CredentialConfig {
+            env: None,
+            file: Some(pipe.clone()),
+            ..CredentialConfig::bearer_from_env("UNUSED", [origin.clone()])
+        };
+        let credentials = Credentials::new([("stub".to_owned(), secret)], Vec::<String>::new()).unwrap();
+        let earmark = sidecar(&store, credentials).http_kind(HttpKind::new(KIND, "stub", declared)).build().unwrap();
+        let to = pipe.clone();
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            std::fs::write(to, "sk_1").unwrap();
+        });
+        let outcome = run(&earmark, &key("slow body"), &call(&origin).credential("stub")).await;
+        assert!(matches!(outcome, Outcome::Confirmed(_)), "{outcome:?}");
+        writer.join().unwrap();
+        // A secret that cannot be had in time is no doubt: nothing has left.
+        let outcome = run(&earmark, &key("no secret"), &call(&origin).credential("stub")).await;
+        assert!(matches!(outcome, Outcome::Retryable { .. }), "{outcome:?}");
+        std::fs::write(pipe, "let the reader go").unwrap();
+    }
+
     /// A provider that cuts a text in the middle of an emoji sends what is JSON by the letter and no text.
     async fn json_that_cannot_be_read_is_not_taken_for_success(db: TestDb) {
         let store = store(&db).await;

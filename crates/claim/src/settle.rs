@@ -172,7 +172,8 @@ impl ClaimStore {
         let ask = Ask {
             key: key.clone(),
             event,
-            registered: None,
+            // What the taking was judged on: a refusal must not be said to cover what its window does not.
+            registered: Some(facts.declared.clone()),
             token: facts.token,
             note,
             receipt,

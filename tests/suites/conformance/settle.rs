@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use earmark_claim::state::{EDGES, Taking};
+use earmark_claim::state::{EDGES, Ruling, Seen, Taking};
 use earmark_claim::{
-    Backoff, Claim, ClaimKey, ClaimStore, Claimed, Declared, Failure, InFlight, ProbeTerms, Receipt, Settled,
-    Started, State, Taken,
+    Backoff, Claim, ClaimKey, ClaimStore, Claimed, Decision, Declared, Failure,
+    InFlight, ProbeTerms, Receipt, RepeatSafety, Settled, Started, State, Taken,
 };
 use earmark_tests::claims::{
     LEASE, age, history, in_state, key, keyed, natural, never, new_claim, receipt, soon, state, store, view,
@@ -270,5 +270,33 @@ per_backend! {
             assert!(legal, "{event:?}");
         }
         assert!(matches!(store.claim(&other, new_claim(never())).await.unwrap(), Claimed::Escalated));
+    }
+
+    /// The window was declared too long when the claim was made. An answer to an attempt that the provider took for new says nothing of
+    /// the one before.
+    async fn a_refusal_covers_no_more_than_the_window_that_is_registered_now(db: TestDb) {
+        let store = store(&db).await;
+        in_state(&db, &store, &key("m1"), State::Escalated, keyed()).await;
+        age(&db, &key("m1"), Duration::from_secs(7200)).await;
+        let facts = view(&store, &key("m1")).await.facts;
+        let decision = Decision {
+            seen: Seen { state: facts.state, fence: facts.fence, revision: facts.revision },
+            ruling: Ruling::Repeat,
+            actor: "ann".into(),
+            reason: "the customer waits".into(),
+            evidence: Vec::new(),
+            horizon: None,
+            looked: false,
+        };
+        let _ = store.resolve(&key("m1"), decision).await.unwrap();
+        age(&db, &key("m1"), Duration::from_secs(5)).await;
+        let hour = Declared { repeat: RepeatSafety::Keyed { window: Duration::from_secs(3600) }, ..never() };
+        let Taken::Started(Started { claim, .. }) =
+            store.take_over(&key("m1"), Taking::Take, Some(&hour)).await.unwrap()
+        else {
+            panic!("a granted repeat")
+        };
+        let settled = settle(&store, claim, Err(Failure::refused("declined").covering_earlier(true))).await;
+        assert!(matches!(settled, Settled::Moved(State::InDoubt)), "{settled:?}");
     }
 }

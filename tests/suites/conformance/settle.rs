@@ -272,6 +272,25 @@ per_backend! {
         assert!(matches!(store.claim(&other, new_claim(never())).await.unwrap(), Claimed::Escalated));
     }
 
+    /// A provider that is away for an hour is not called every second of it.
+    async fn what_is_not_sent_again_and_again_waits_longer_and_longer(db: TestDb) {
+        let store = store(&db).await;
+        let mut claim = won(&store, &key("m1"), keyed()).await;
+        let backoff = Backoff { base: Duration::from_secs(1), max: Duration::from_secs(100_000) };
+        let mut longest = 0;
+        // Full jitter: after fourteen tries the odds of no wait beyond ten seconds are one in billions.
+        for _ in 0..14 {
+            let not_sent = Err::<Receipt, _>(Failure::not_sent("connect"));
+            let _ = store.settle(claim, not_sent, backoff).await.unwrap();
+            let facts = view(&store, &key("m1")).await.facts;
+            longest = longest.max(facts.due_at.unwrap().since(facts.now).as_secs());
+            db.execute("UPDATE earmark_claim SET due_at = created_at").await.unwrap();
+            claim = retaken(&store, &key("m1"), Taking::Take).await;
+        }
+        assert!(longest > 10, "at most {longest} s");
+        assert_eq!(view(&store, &key("m1")).await.facts.attempts, 1, "and no attempt for life is used up");
+    }
+
     /// The window was declared too long when the claim was made. An answer to an attempt that the provider took for new says nothing of
     /// the one before.
     async fn a_refusal_covers_no_more_than_the_window_that_is_registered_now(db: TestDb) {

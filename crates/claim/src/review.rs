@@ -240,7 +240,7 @@ impl ClaimStore {
             idempotency_key.clone(),
             word.into(),
             detail.clone().into(),
-            evidence.answer.as_ref().map(|a| a.bytes.clone()).into(),
+            evidence.answer.as_ref().map(bind::kept_bytes).into(),
             evidence.answer.as_ref().map(|a| bind::content_type(&a.content_type)).into(),
             provider_ref.clone(),
             evidence.source.into(),
@@ -368,7 +368,9 @@ const MORE_BYTES_MAX: usize = 64 * 1024;
 /// A finding with its ids as they are kept.
 fn kept(finding: Finding) -> Finding {
     match finding {
-        Finding::Done { ids } => Finding::Done { ids: ids.into_iter().map(provider_id).collect() },
+        Finding::Done { ids } => {
+            Finding::Done { ids: ids.into_iter().take(IDS_MAX).map(provider_id).collect() }
+        }
         other => other,
     }
 }
@@ -381,5 +383,8 @@ fn describe_finding(finding: &Finding) -> (serde_json::Value, Option<String>) {
         }
         Finding::NotDone => (serde_json::json!({ "finding": "not_done" }), None),
         Finding::CannotTell => (serde_json::json!({ "finding": "cannot_tell" }), None),
+/// Most ids of one finding that are kept: two that differ are a conflict already, and a server refuses a statement of many megabytes.
+const IDS_MAX: usize = 200;
+
     }
 }

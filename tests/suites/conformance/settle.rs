@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use earmark_claim::state::{EDGES, Ruling, Seen, Taking};
 use earmark_claim::{
-    Backoff, Claim, ClaimKey, ClaimStore, Claimed, Decision, Declared, Failure,
+    ANSWER_BYTES_MAX, Answer, Backoff, Claim, ClaimKey, ClaimStore, Claimed, Decision, Declared, Failure,
     InFlight, ProbeTerms, Receipt, RepeatSafety, Settled, Started, State, Taken,
 };
 use earmark_tests::claims::{
@@ -289,6 +289,20 @@ per_backend! {
         }
         assert!(longest > 10, "at most {longest} s");
         assert_eq!(view(&store, &key("m1")).await.facts.attempts, 1, "and no attempt for life is used up");
+    }
+
+    /// Somebody may build an answer by hand, without the cut that ours has.
+    async fn an_outcome_is_recorded_however_large_its_answer_is(db: TestDb) {
+        let store = store(&db).await;
+        let huge = || Answer { bytes: vec![b'x'; 20 * 1024 * 1024], ..Answer::new("text/plain", "x") };
+        let claim = won(&store, &key("m1"), never()).await;
+        let settled = settle(&store, claim, Ok(Receipt::new(Some(huge()), None))).await;
+        assert!(matches!(settled, Settled::Moved(State::Confirmed)), "{settled:?}");
+        let kept = view(&store, &key("m1")).await.answer.unwrap();
+        assert_eq!((kept.bytes.len(), kept.len, kept.is_cut()), (ANSWER_BYTES_MAX, 20 * 1024 * 1024, true));
+        let claim = won(&store, &key("m2"), never()).await;
+        let settled = settle(&store, claim, Err(Failure::unknown("http_500").with_answer(huge()))).await;
+        assert!(matches!(settled, Settled::Moved(State::InDoubt)), "{settled:?}");
     }
 
     /// The window was declared too long when the claim was made. An answer to an attempt that the provider took for new says nothing of

@@ -177,10 +177,18 @@ impl ClaimStore {
         }
         let evidence = Evidence { finding: kept(evidence.finding), ..evidence };
         let found = match about {
-            About::Key(key) => self.find_all(&Handle::Key(key.clone())).await?,
-            About::Reference(r) => self.find_all(&Handle::Reference(r.clone())).await?,
-            About::ProviderRef(id) => self.find_all(&Handle::ProviderRef(id.clone())).await?,
-            About::IdempotencyKey(_) => Vec::new(),
+            About::Key(key) => self.find_all(&Handle::Key(key.clone())).await,
+            About::Reference(r) => self.find_all(&Handle::Reference(r.clone())).await,
+            About::ProviderRef(id) => self.find_all(&Handle::ProviderRef(id.clone())).await,
+            About::IdempotencyKey(_) => Ok(Vec::new()),
+        };
+        let found = match found {
+            // A row that was spoiled by hand takes no evidence with it: a person brings the two together.
+            Err(Error::Malformed { key, what }) => {
+                tracing::warn!(key, what, "evidence of a claim that cannot be read is kept as an orphan");
+                Vec::new()
+            }
+            found => found?,
         };
         // More than one claim fits: which one is meant is for a person to say.
         let [claim] = found.as_slice() else { return self.orphan(about, evidence).await };
@@ -375,6 +383,9 @@ fn kept(finding: Finding) -> Finding {
     }
 }
 
+/// Most ids of one finding that are kept: two that differ are a conflict already, and a server refuses a statement of many megabytes.
+const IDS_MAX: usize = 200;
+
 fn describe_finding(finding: &Finding) -> (serde_json::Value, Option<String>) {
     match finding {
         Finding::Done { ids } => (serde_json::json!({ "finding": "done", "ids": ids }), ids.first().cloned()),
@@ -383,8 +394,5 @@ fn describe_finding(finding: &Finding) -> (serde_json::Value, Option<String>) {
         }
         Finding::NotDone => (serde_json::json!({ "finding": "not_done" }), None),
         Finding::CannotTell => (serde_json::json!({ "finding": "cannot_tell" }), None),
-/// Most ids of one finding that are kept: two that differ are a conflict already, and a server refuses a statement of many megabytes.
-const IDS_MAX: usize = 200;
-
     }
 }

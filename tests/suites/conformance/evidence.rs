@@ -253,6 +253,15 @@ per_backend! {
         // Of a hundred thousand ids two are enough for a conflict.
         assert_eq!(kept, Recorded::At { key: key("m1"), state: State::Escalated, moved: true });
     }
+
+    async fn evidence_of_a_claim_that_was_spoilt_by_hand_is_kept_beside_it(db: TestDb) {
+        let store = store(&db).await;
+        drop(won(&store, &key("m1"), never()).await);
+        db.execute("UPDATE earmark_claim SET amount_minor = 1, currency = 'xx!'").await.unwrap();
+        let kept = store.record_evidence(&About::Key(key("m1")), done("ch_1")).await;
+        assert_eq!(kept.unwrap(), Recorded::Orphan);
+        assert_eq!(count(&db, "earmark_orphan").await, 1);
+    }
 }
 
 /// Two facts that cannot both be true.

@@ -90,6 +90,14 @@ impl Dialect {
         }
     }
 
+    /// A part of a key as the walk over what is due binds it: bytes, but on PostgreSQL, whose text is never anything else.
+    pub(crate) fn walked_key(self, part: Vec<u8>) -> Value {
+        match self {
+            Self::Postgres => Value::from(String::from_utf8_lossy(&part).into_owned()),
+            Self::MySql | Self::Sqlite => Value::from(part),
+        }
+    }
+
     /// What a failed statement left behind, by the server's numeric code.
     pub(crate) fn fault(self, error: &DbErr) -> Fault {
         // No connection could be made or had: nothing was handed over, whatever the server said to the login.

@@ -134,12 +134,13 @@ WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
         AND o.reference IS ?16 AND o.idempotency_key IS ?17 AND o.provider_ref IS ?18)"
 ),
     next_pair: "SELECT tenant, consumer FROM earmark_claim
-WHERE due_at IS NOT NULL AND (tenant > ?1 OR (tenant = ?2 AND consumer > ?3))
+WHERE due_at IS NOT NULL AND (tenant > CAST(?1 AS TEXT)
+    OR (tenant = CAST(?2 AS TEXT) AND consumer > CAST(?3 AS TEXT)))
 ORDER BY tenant, consumer
 LIMIT 1",
     due_of_pair: concat!(
 "SELECT tenant, consumer, message_id FROM earmark_claim
-WHERE tenant = ?1 AND consumer = ?2 AND due_at <= ", now!(), "
+WHERE tenant = CAST(?1 AS TEXT) AND consumer = CAST(?2 AS TEXT) AND due_at <= ", now!(), "
 ORDER BY due_at
 LIMIT ?3"
 ),

@@ -182,6 +182,12 @@ impl HttpEffect {
             request.headers_mut().append(name, HeaderValue::from_str(value).map_err(unreadable)?);
         }
         if let Some(name) = &self.attempt_header {
+            // It replaces nothing: in the place of the key it would make every repeat a new effect.
+            if request.headers().contains_key(name) {
+                return Err(Failure::not_sent(ErrorClass::OPERATOR).because(format!(
+                    "the header {name} is the attempt's here, and the request uses it itself: change attempt_header"
+                )));
+            }
             request.headers_mut().insert(name.clone(), HeaderValue::from(attempt.fence));
         }
         if let Some(body) = &call.body {

@@ -2,13 +2,11 @@
 
 use std::collections::HashSet;
 
-use sea_orm::Value;
-
 use crate::error::Error;
 use crate::key::{ClaimKey, Reference};
 use crate::receipt::{cut, provider_id};
 use crate::store::bind;
-use crate::store::row::{ClaimView, EventView, key_of, text};
+use crate::store::row::{ClaimView, EventView, key_bytes, key_of};
 use crate::store::{ClaimStore, write::Db};
 
 /// How a claim is looked up.
@@ -141,17 +139,21 @@ async fn due(db: &Db, share: u32, most: usize, aside: &HashSet<ClaimKey>) -> Res
     let (dialect, sql) = (db.pools.dialect, db.pools.dialect.sql());
     let mut pairs: Vec<Vec<ClaimKey>> = Vec::new();
     // The first pair may have the empty tenant; consumers are never empty, so ("", "") stands before every pair.
-    let (mut tenant, mut consumer) = (String::new(), String::new());
+    let (mut tenant, mut consumer) = (dialect.walked_key(Vec::new()), dialect.walked_key(Vec::new()));
     loop {
-        let after: Vec<Value> = [&tenant, &tenant, &consumer].map(|part| dialect.key_value(part)).into();
+        let after = vec![tenant.clone(), tenant, consumer];
         let rows = db.read("due", bind::statement(dialect, sql.next_pair, after)).await?;
         let Some(row) = rows.first() else { break };
-        let unreadable =
-            |e: sea_orm::DbErr| Error::Malformed { key: "of a due row".into(), what: e.to_string() };
-        tenant = text(row, "tenant").map_err(unreadable)?;
-        consumer = text(row, "consumer").map_err(unreadable)?;
-        let mut of_pair: Vec<Value> = [&tenant, &consumer].map(|part| dialect.key_value(part)).into();
-        let passed_over = aside.iter().filter(|k| k.tenant() == tenant && k.consumer() == consumer).count();
+        // As bytes: a key that was typed by hand and is no text must not stop the walk over the others.
+        let part = |column| {
+            key_bytes(row, column)
+                .map_err(|e| Error::Malformed { key: "of a due row".into(), what: e.to_string() })
+        };
+        let pair = (part("tenant")?, part("consumer")?);
+        (tenant, consumer) = (dialect.walked_key(pair.0.clone()), dialect.walked_key(pair.1.clone()));
+        let mut of_pair = vec![tenant.clone(), consumer.clone()];
+        let of_this = |k: &&ClaimKey| k.tenant().as_bytes() == pair.0 && k.consumer().as_bytes() == pair.1;
+        let passed_over = aside.iter().filter(of_this).count();
         let limit = i64::from(share).saturating_add(i64::try_from(passed_over).unwrap_or(i64::MAX));
         of_pair.push(limit.into());
         let rows = db.read("due", bind::statement(dialect, sql.due_of_pair, of_pair)).await?;

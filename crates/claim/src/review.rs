@@ -177,10 +177,18 @@ impl ClaimStore {
         }
         let evidence = Evidence { finding: kept(evidence.finding), ..evidence };
         let found = match about {
-            About::Key(key) => self.find_all(&Handle::Key(key.clone())).await?,
-            About::Reference(r) => self.find_all(&Handle::Reference(r.clone())).await?,
-            About::ProviderRef(id) => self.find_all(&Handle::ProviderRef(id.clone())).await?,
-            About::IdempotencyKey(_) => Vec::new(),
+            About::Key(key) => self.find_all(&Handle::Key(key.clone())).await,
+            About::Reference(r) => self.find_all(&Handle::Reference(r.clone())).await,
+            About::ProviderRef(id) => self.find_all(&Handle::ProviderRef(id.clone())).await,
+            About::IdempotencyKey(_) => Ok(Vec::new()),
+        };
+        let found = match found {
+            // A row that was spoiled by hand takes no evidence with it: a person brings the two together.
+            Err(Error::Malformed { key, what }) => {
+                tracing::warn!(key, what, "evidence of a claim that cannot be read is kept as an orphan");
+                Vec::new()
+            }
+            found => found?,
         };
         // More than one claim fits: which one is meant is for a person to say.
         let [claim] = found.as_slice() else { return self.orphan(about, evidence).await };
@@ -240,7 +248,7 @@ impl ClaimStore {
             idempotency_key.clone(),
             word.into(),
             detail.clone().into(),
-            evidence.answer.as_ref().map(|a| a.bytes.clone()).into(),
+            evidence.answer.as_ref().map(bind::kept_bytes).into(),
             evidence.answer.as_ref().map(|a| bind::content_type(&a.content_type)).into(),
             provider_ref.clone(),
             evidence.source.into(),
@@ -368,10 +376,15 @@ const MORE_BYTES_MAX: usize = 64 * 1024;
 /// A finding with its ids as they are kept.
 fn kept(finding: Finding) -> Finding {
     match finding {
-        Finding::Done { ids } => Finding::Done { ids: ids.into_iter().map(provider_id).collect() },
+        Finding::Done { ids } => {
+            Finding::Done { ids: ids.into_iter().take(IDS_MAX).map(provider_id).collect() }
+        }
         other => other,
     }
 }
+
+/// Most ids of one finding that are kept: two that differ are a conflict already, and a server refuses a statement of many megabytes.
+const IDS_MAX: usize = 200;
 
 fn describe_finding(finding: &Finding) -> (serde_json::Value, Option<String>) {
     match finding {

@@ -67,7 +67,8 @@ impl ClaimStore {
         outcome: Result<Receipt<R>, Failure>,
         backoff: Backoff,
     ) -> Result<Settled, Error> {
-        let tries = claim.facts.attempts;
+        // By the takings: an attempt that was not sent is no attempt for life, but a try it was.
+        let tries = u32::try_from(claim.facts.fence).unwrap_or(u32::MAX);
         match outcome {
             Ok(receipt) => {
                 let provider_ref = receipt.provider_ref.map(provider_id);
@@ -172,7 +173,8 @@ impl ClaimStore {
         let ask = Ask {
             key: key.clone(),
             event,
-            registered: None,
+            // What the taking was judged on: a refusal must not be said to cover what its window does not.
+            registered: Some(facts.declared.clone()),
             token: facts.token,
             note,
             receipt,

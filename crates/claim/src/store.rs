@@ -30,8 +30,8 @@ use writer::Writer;
 
 /// Claims in a database. Cheap to clone; all clones share one thread and its connections.
 ///
-/// It adds [`write_connections`](StoreOptions::write_connections) and [`read_connections`](StoreOptions::read_connections) to the
-/// database, and one thread to the process. [`close`](ClaimStore::close) drains it.
+/// It adds twice the [`write_connections`](StoreOptions::write_connections) and the
+/// [`read_connections`](StoreOptions::read_connections) to the database, and one thread to the process. [`close`](ClaimStore::close) drains it.
 #[derive(Clone)]
 pub struct ClaimStore {
     pub(crate) inner: Arc<Inner>,
@@ -109,6 +109,7 @@ impl ClaimStore {
         // The pools belong to the writer's runtime, so they are closed there, as its last task: what waits for a connection
         // until then still gets one.
         let last = async move {
+            let _ = db.pools.claims.close_by_ref().await;
             let _ = db.pools.write.close_by_ref().await;
             let _ = db.pools.read.close_by_ref().await;
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use earmark_claim::{ClaimKey, Claimed, NewClaim, State, When};
 use earmark_tests::claims::{in_state, key, never, new_claim, store};
-use earmark_tests::{TestDb, per_backend};
+use earmark_tests::{Backend, TestDb, per_backend};
 
 per_backend! {
     async fn only_claims_whose_time_has_come_are_due(db: TestDb) {
@@ -37,5 +37,19 @@ per_backend! {
         let few = store.due(5, 3, Default::default()).await.unwrap();
         assert_eq!(few.len(), 3);
         assert!(store.due(0, 100, Default::default()).await.unwrap().is_empty());
+    }
+
+    async fn a_key_typed_by_hand_that_is_no_text_stops_nobody_elses_claims(db: TestDb) {
+        let store = store(&db).await;
+        for id in ["poison", "healthy"] {
+            in_state(&db, &store, &key(id), State::InDoubt, never()).await;
+        }
+        let spoilt = match db.backend() {
+            Backend::MariaDb => "x'41ff'",
+            Backend::Sqlite => "CAST(x'41ff' AS TEXT)",
+            Backend::Postgres => "E'A\\t'",
+        };
+        db.execute(&format!("UPDATE earmark_claim SET consumer = {spoilt} WHERE message_id = 'poison'")).await.unwrap();
+        assert_eq!(store.due(10, 10, Default::default()).await.unwrap(), [key("healthy")]);
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use earmark_claim::state::Finding;
 use earmark_claim::{
-    About, Answer, Backoff, Claim, ClaimStore, Claimed, Failure, Handle, InFlight, Receipt, Recorded,
-    Settled, State,
+    About, Answer, Backoff, Claim, ClaimStore, Claimed, Evidence, Failure, Handle, InFlight, Receipt,
+    Recorded, Settled, State,
 };
 use earmark_tests::claims::{
     begin, count, done, eventually, evidence, history, in_state, key, never, new_claim, purge, receipt, soon,
@@ -248,5 +248,27 @@ per_backend! {
             revisions.push(view(&store, &key).await.facts.revision);
         }
         assert_eq!(revisions, [2, 2, 3, 3]);
+    }
+
+    async fn evidence_is_kept_however_much_it_brings(db: TestDb) {
+        let store = store(&db).await;
+        drop(won(&store, &key("m1"), never()).await);
+        let huge = Answer { bytes: vec![b'x'; 20 * 1024 * 1024], ..Answer::new("text/plain", "x") };
+        let ids = (0..100_000).map(|i| format!("{i:0250}")).collect();
+        let much = Evidence { answer: Some(huge), ..evidence(Finding::Done { ids }) };
+        let orphan = store.record_evidence(&About::ProviderRef("nobody".into()), much.clone()).await;
+        assert_eq!(orphan.unwrap(), Recorded::Orphan);
+        let kept = store.record_evidence(&About::Key(key("m1")), much).await.unwrap();
+        // Of a hundred thousand ids two are enough for a conflict.
+        assert_eq!(kept, Recorded::At { key: key("m1"), state: State::Escalated, moved: true });
+    }
+
+    async fn evidence_of_a_claim_that_was_spoilt_by_hand_is_kept_beside_it(db: TestDb) {
+        let store = store(&db).await;
+        drop(won(&store, &key("m1"), never()).await);
+        db.execute("UPDATE earmark_claim SET amount_minor = 1, currency = 'xx!'").await.unwrap();
+        let kept = store.record_evidence(&About::Key(key("m1")), done("ch_1")).await;
+        assert_eq!(kept.unwrap(), Recorded::Orphan);
+        assert_eq!(count(&db, "earmark_orphan").await, 1);
     }
 }

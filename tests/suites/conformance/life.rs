@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use earmark_claim::state::{Finding, Refused, Ruling, Seen, Taking};
 use earmark_claim::{
-    About, Answer, Backoff, ClaimKey, ClaimStore, Claimed, Decision, Evidence, Failure, Receipt, Recorded,
-    Settled, Started, State, Taken,
+    About, Answer, Backoff, ClaimKey, ClaimStore, Claimed, Decision, Declared, Evidence, Failure, Filter,
+    Receipt, Recorded, RepeatSafety, Settled, Started, State, Taken,
 };
 use earmark_tests::claims::{age, key, keyed, never, new_claim, store, won};
 use earmark_tests::{TestDb, per_backend};
@@ -154,5 +154,15 @@ per_backend! {
         // Open claims stand on every report, finished ones on that of their time.
         let later = store.snapshot(now.plus(Duration::from_secs(60))).await.unwrap();
         assert_eq!(later.claims.iter().map(|c| c.key.message_id()).collect::<Vec<_>>(), ["m2"]);
+    }
+
+    async fn a_key_window_without_end_spoils_no_list(db: TestDb) {
+        let store = store(&db).await;
+        let for_ever = Declared { repeat: RepeatSafety::Keyed { window: Duration::MAX }, ..never() };
+        drop(won(&store, &key("for ever"), for_ever).await);
+        drop(won(&store, &key("a day"), keyed()).await);
+        let listed = store.list(&Filter::default(), 10).await.unwrap();
+        let keys: Vec<_> = listed.claims.into_iter().map(|view| view.key).collect();
+        assert_eq!(keys, [key("a day"), key("for ever")], "by deadline");
     }
 }

@@ -10,7 +10,8 @@ use earmark_claim::{
     Backoff, Claim, ClaimStore, Claimed, Failure, InFlight, Settled, State, StoreOptions, Taken,
 };
 use earmark_tests::claims::{
-    LEASE, age, count, in_state, key, keyed, never, new_claim, receipt, soon, store, store_with, view,
+    LEASE, age, begin, count, eventually, host, in_state, joined, key, keyed, never, new_claim, receipt,
+    soon, store, store_with, view, waits_for_a_lock,
 };
 use earmark_tests::{Backend, TestDb, per_backend};
 use sea_orm::{ConnectionTrait, Statement, TransactionTrait};
@@ -143,7 +144,7 @@ per_backend! {
     async fn hot_keys_under_rollbacks_and_a_sweep_show_nobody_an_error(db: TestDb) {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
-        let host = earmark_tests::claims::host(&db).await;
+        let host = host(&db).await;
         let store = store(&db).await;
         let tasks: Vec<_> = (0..50u64)
             .map(|task| {
@@ -306,6 +307,39 @@ async fn on_one_sqlite_file_nobody_sees_busy() {
     }
     long.rollback().await.unwrap();
     assert_eq!(count(&db, "earmark_claim").await, 400);
+}
+
+per_backend! {
+    /// A claim waits for a stranger's transaction that has made the same one. However many wait so, the outcomes of calls do not.
+    async fn an_outcome_is_recorded_while_claims_wait_for_open_transactions(db: TestDb) {
+        // SQLite has one writer at a time, whoever it is.
+        if db.backend() == Backend::Sqlite {
+            return;
+        }
+        let store = store(&db).await;
+        let host = host(&db).await;
+        let Offer::Won(called) = claim(&store, "called").await else { panic!("a new key") };
+        let mut open = Vec::new();
+        let mut waiting = Vec::new();
+        for n in 0..store.options().write_connections {
+            let (tx, id) = (begin(&host).await, format!("m{n}"));
+            drop(joined(&store, &tx, &key(&id), never()).await);
+            open.push(tx);
+            let store = store.clone();
+            waiting.push(tokio::spawn(async move { claim(&store, &id).await }));
+        }
+        eventually("a claim waits", async || waits_for_a_lock(&db).await).await;
+        let settle = store.settle(called, Ok(receipt("ch_1")), Backoff::default());
+        let settled = soon("the outcome", settle).await.unwrap();
+        assert!(matches!(settled, Settled::Moved(State::Confirmed)), "{settled:?}");
+        assert!(waiting.iter().all(|claim| !claim.is_finished()));
+        for tx in open {
+            tx.rollback().await.unwrap();
+        }
+        for claim in waiting {
+            assert!(matches!(soon("the claim", claim).await.unwrap(), Offer::Won(_)));
+        }
+    }
 }
 
 /// A writer that holds the file for longer than one try lasts.

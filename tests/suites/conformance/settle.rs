@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use earmark_claim::state::{EDGES, Taking};
+use earmark_claim::state::{EDGES, Ruling, Seen, Taking};
 use earmark_claim::{
-    Backoff, Claim, ClaimKey, ClaimStore, Claimed, Declared, Failure, InFlight, ProbeTerms, Receipt, Settled,
-    Started, State, Taken,
+    ANSWER_BYTES_MAX, Answer, Backoff, Claim, ClaimKey, ClaimStore, Claimed, Decision, Declared, Failure,
+    InFlight, ProbeTerms, Receipt, RepeatSafety, Settled, Started, State, Taken,
 };
 use earmark_tests::claims::{
     LEASE, age, history, in_state, key, keyed, natural, never, new_claim, receipt, soon, state, store, view,
@@ -270,5 +270,66 @@ per_backend! {
             assert!(legal, "{event:?}");
         }
         assert!(matches!(store.claim(&other, new_claim(never())).await.unwrap(), Claimed::Escalated));
+    }
+
+    /// A provider that is away for an hour is not called every second of it.
+    async fn what_is_not_sent_again_and_again_waits_longer_and_longer(db: TestDb) {
+        let store = store(&db).await;
+        let mut claim = won(&store, &key("m1"), keyed()).await;
+        let backoff = Backoff { base: Duration::from_secs(1), max: Duration::from_secs(100_000) };
+        let mut longest = 0;
+        // Full jitter: after fourteen tries the odds of no wait beyond ten seconds are one in billions.
+        for _ in 0..14 {
+            let not_sent = Err::<Receipt, _>(Failure::not_sent("connect"));
+            let _ = store.settle(claim, not_sent, backoff).await.unwrap();
+            let facts = view(&store, &key("m1")).await.facts;
+            longest = longest.max(facts.due_at.unwrap().since(facts.now).as_secs());
+            db.execute("UPDATE earmark_claim SET due_at = created_at").await.unwrap();
+            claim = retaken(&store, &key("m1"), Taking::Take).await;
+        }
+        assert!(longest > 10, "at most {longest} s");
+        assert_eq!(view(&store, &key("m1")).await.facts.attempts, 1, "and no attempt for life is used up");
+    }
+
+    /// Somebody may build an answer by hand, without the cut that ours has.
+    async fn an_outcome_is_recorded_however_large_its_answer_is(db: TestDb) {
+        let store = store(&db).await;
+        let huge = || Answer { bytes: vec![b'x'; 20 * 1024 * 1024], ..Answer::new("text/plain", "x") };
+        let claim = won(&store, &key("m1"), never()).await;
+        let settled = settle(&store, claim, Ok(Receipt::new(Some(huge()), None))).await;
+        assert!(matches!(settled, Settled::Moved(State::Confirmed)), "{settled:?}");
+        let kept = view(&store, &key("m1")).await.answer.unwrap();
+        assert_eq!((kept.bytes.len(), kept.len, kept.is_cut()), (ANSWER_BYTES_MAX, 20 * 1024 * 1024, true));
+        let claim = won(&store, &key("m2"), never()).await;
+        let settled = settle(&store, claim, Err(Failure::unknown("http_500").with_answer(huge()))).await;
+        assert!(matches!(settled, Settled::Moved(State::InDoubt)), "{settled:?}");
+    }
+
+    /// The window was declared too long when the claim was made. An answer to an attempt that the provider took for new says nothing of
+    /// the one before.
+    async fn a_refusal_covers_no_more_than_the_window_that_is_registered_now(db: TestDb) {
+        let store = store(&db).await;
+        in_state(&db, &store, &key("m1"), State::Escalated, keyed()).await;
+        age(&db, &key("m1"), Duration::from_secs(7200)).await;
+        let facts = view(&store, &key("m1")).await.facts;
+        let decision = Decision {
+            seen: Seen { state: facts.state, fence: facts.fence, revision: facts.revision },
+            ruling: Ruling::Repeat,
+            actor: "ann".into(),
+            reason: "the customer waits".into(),
+            evidence: Vec::new(),
+            horizon: None,
+            looked: false,
+        };
+        let _ = store.resolve(&key("m1"), decision).await.unwrap();
+        age(&db, &key("m1"), Duration::from_secs(5)).await;
+        let hour = Declared { repeat: RepeatSafety::Keyed { window: Duration::from_secs(3600) }, ..never() };
+        let Taken::Started(Started { claim, .. }) =
+            store.take_over(&key("m1"), Taking::Take, Some(&hour)).await.unwrap()
+        else {
+            panic!("a granted repeat")
+        };
+        let settled = settle(&store, claim, Err(Failure::refused("declined").covering_earlier(true))).await;
+        assert!(matches!(settled, Settled::Moved(State::InDoubt)), "{settled:?}");
     }
 }

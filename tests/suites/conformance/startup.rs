@@ -153,6 +153,18 @@ per_backend! {
     }
 }
 
+/// A claim is one statement that commits itself: where it does not, it would be won and never be on file.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_do_not_commit_by_themselves_are_refused() {
+    if !Backend::all().contains(&Backend::MariaDb) {
+        return;
+    }
+    let db = TestDb::new(Backend::MariaDb).await;
+    let host = host_with(&db, "SET autocommit = 0").await;
+    let said = faults(ClaimStore::on(&host, options()).await);
+    assert!(said.contains("autocommit"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_no_database_is_refused() {
     let said = faults(ClaimStore::on(&DatabaseConnection::default(), options()).await);

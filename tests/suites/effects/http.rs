@@ -2,6 +2,8 @@
 
 #[path = "http/credentials.rs"]
 mod credentials;
+#[path = "http/hostile.rs"]
+mod hostile;
 #[path = "http/sidecar.rs"]
 mod sidecar;
 #[path = "http/wire.rs"]

@@ -9,7 +9,7 @@ use crate::claim::Token;
 use crate::declared::RepeatSafety;
 use crate::key::{ClaimKey, IdempotencyKey, Reference};
 use crate::new_claim::{NewClaim, When};
-use crate::receipt::{Answer, clean};
+use crate::receipt::{ANSWER_BYTES_MAX, Answer, clean};
 use crate::state::{Closed, Due, Facts, LastEnd, Move, Verb, Window};
 use crate::time::micros;
 
@@ -141,11 +141,11 @@ pub(crate) fn apply(dialect: Dialect, apply: &Apply<'_>) -> Statement {
         dialect.key_value_opt(set.provider_ref.as_deref()),
         set.landing_horizon.map(micros).into(),
         has.clone(),
-        receipt.map(|r| r.bytes.clone()).into(),
+        receipt.map(kept_bytes).into(),
         has.clone(),
         receipt.map(|r| content_type(&r.content_type)).into(),
         has.clone(),
-        receipt.map(|r| signed(r.len)).into(),
+        receipt.map(|r| signed(r.len.max(r.bytes.len() as u64))).into(),
         has,
         receipt.map(|r| r.digest.to_vec()).into(),
     ];
@@ -191,7 +191,7 @@ pub(crate) fn event(
         to.as_str().into(),
         dialect.key_value_opt(note.provider_ref.as_deref()),
         note.detail.clone().into(),
-        note.answer.as_ref().map(|a| a.bytes.clone()).into(),
+        note.answer.as_ref().map(kept_bytes).into(),
         note.answer.as_ref().map(|a| content_type(&a.content_type)).into(),
     ];
     values.extend(key_values(dialect, key));
@@ -237,6 +237,12 @@ const DUE_IN_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 /// A content type as every database can keep it, whoever built the answer.
 pub(crate) fn content_type(named: &str) -> String {
     clean(named.to_owned(), 128)
+}
+
+/// An answer's bytes as every database can keep them, whoever built it: a server refuses a statement of many megabytes, and the
+/// outcome with it.
+pub(crate) fn kept_bytes(answer: &Answer) -> Vec<u8> {
+    answer.bytes[..answer.bytes.len().min(ANSWER_BYTES_MAX)].to_vec()
 }
 
 fn when(when: Option<When>) -> (Option<i64>, Option<i64>) {

@@ -159,7 +159,16 @@ async fn server(dialect: Dialect, db: &DatabaseConnection) -> Result<Vec<String>
         Dialect::MySql => {
             let version = setting(dialect, db, "SELECT VERSION() AS v").await?;
             faults.extend(mysql_too_old(&version));
-            // A number on one server, a word on another.
+            // A claim is one statement that commits itself. Otherwise it would be answered with success, and rolled back with its
+            // connection. A number on one server, a word on another.
+            let autocommit = setting(dialect, db, "SELECT CAST(@@autocommit AS CHAR) AS v").await?;
+            if !matches!(autocommit.as_str(), "1" | "ON") {
+                faults.push(
+                    "autocommit is off: a claim would never be committed; set it to 1 for this user, and look for it in \
+                     init_connect and in the pool's hooks"
+                        .to_owned(),
+                );
+            }
             let read_only = setting(dialect, db, "SELECT CAST(@@read_only AS CHAR) AS v").await?;
             if !matches!(read_only.as_str(), "0" | "OFF") {
                 faults.push("the server is read-only: connect to the primary".to_owned());

@@ -16,9 +16,12 @@ pub(crate) enum Source {
     Host(DatabaseConnection),
 }
 
-/// Two pools of the store's own.
+/// Pools of the store's own.
 pub(crate) struct Pools {
     pub(crate) dialect: Dialect,
+    /// For inserts of claims: each may wait for a stranger's transaction that has made the same claim, for as long as that one likes.
+    pub(crate) claims: DatabaseConnection,
+    /// For every other write: what a provider has answered must not wait behind those. (SQLite has one writer for both.)
     pub(crate) write: DatabaseConnection,
     pub(crate) read: DatabaseConnection,
 }
@@ -127,6 +130,7 @@ mod postgres {
         };
         Ok(Pools {
             dialect: Dialect::Postgres,
+            claims: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
             write: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
             read: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.read_connections).await?),
         })
@@ -152,6 +156,7 @@ mod mysql {
         };
         Ok(Pools {
             dialect: Dialect::MySql,
+            claims: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
             write: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
             read: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.read_connections).await?),
         })
@@ -221,9 +226,11 @@ mod sqlite {
             .connect_with(connect.read_only(true))
             .await
             .map_err(unreachable)?;
+        let write = SqlxSqliteConnector::from_sqlx_sqlite_pool(write);
         Ok(Pools {
             dialect: Dialect::Sqlite,
-            write: SqlxSqliteConnector::from_sqlx_sqlite_pool(write),
+            claims: write.clone(),
+            write,
             read: SqlxSqliteConnector::from_sqlx_sqlite_pool(read),
         })
     }

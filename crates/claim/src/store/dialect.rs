@@ -90,6 +90,14 @@ impl Dialect {
         }
     }
 
+    /// A part of a key as the walk over what is due binds it: bytes, but on PostgreSQL, whose text is never anything else.
+    pub(crate) fn walked_key(self, part: Vec<u8>) -> Value {
+        match self {
+            Self::Postgres => Value::from(String::from_utf8_lossy(&part).into_owned()),
+            Self::MySql | Self::Sqlite => Value::from(part),
+        }
+    }
+
     /// What a failed statement left behind, by the server's numeric code.
     pub(crate) fn fault(self, error: &DbErr) -> Fault {
         // No connection could be made or had: nothing was handed over, whatever the server said to the login.
@@ -131,10 +139,14 @@ impl Dialect {
     fn fault_of_code(self, code: &str) -> Fault {
         match self {
             Self::Postgres => match code {
-                // serialization_failure, deadlock_detected, lock_not_available, query_canceled (a statement timeout)
-                "40001" | "40P01" | "55P03" | "57014" => Fault::Contention,
-                // The connection is going away: whether a commit went through is not said.
-                c if c.starts_with("08") || c.starts_with("57P") || c.starts_with("XX") => Fault::Unclear,
+                // statement_completion_unknown: how CockroachDB and its kin say that nobody knows.
+                "40003" => Fault::Unclear,
+                // transaction_rollback (serialization_failure, deadlock_detected …), lock_not_available, query_canceled (a
+                // statement timeout), a transaction that was idle or lasted too long
+                "55P03" | "57014" | "25P03" | "25P04" => Fault::Contention,
+                c if c.starts_with("40") => Fault::Contention,
+                // The connection is going away, or the system failed: whether a commit went through is not said.
+                c if ["08", "57P", "58", "XX"].iter().any(|class| c.starts_with(class)) => Fault::Unclear,
                 // insufficient_resources (disk full, too many connections), read_only_sql_transaction
                 c if c.starts_with("53") => Fault::Unavailable,
                 "25006" | "25P02" => Fault::Unavailable,
@@ -142,18 +154,18 @@ impl Dialect {
             },
             Self::MySql => match code {
                 // deadlock, lock wait timeout, statement timeouts (MySQL, MariaDB), a row that changed since the snapshot
-                // (MariaDB with innodb_snapshot_isolation, its default since 11.6)
-                "1213" | "1205" | "3024" | "1969" | "1020" => Fault::Contention,
-                // server shutdown, connection killed, aborted
-                "1053" | "1927" | "1317" | "1152" | "1184" => Fault::Unclear,
-                // too many connections, disk full, table full, read only
-                "1040" | "1203" | "1021" | "1114" | "1290" | "1792" | "1836" => Fault::Unavailable,
+                // (MariaDB with innodb_snapshot_isolation, its default since 11.6), rolled back by group replication
+                "1213" | "1205" | "3024" | "1969" | "1020" | "3101" => Fault::Contention,
+                // server shutdown, connection killed, aborted; an error during the commit, in it or in a hook of replication
+                "1053" | "1927" | "1317" | "1152" | "1184" | "1180" | "3100" => Fault::Unclear,
+                // too many connections, disk full, table full, read only; a node of a cluster that is not ready
+                "1040" | "1203" | "1021" | "1114" | "1290" | "1792" | "1836" | "1047" => Fault::Unavailable,
                 _ => Fault::Rejected,
             },
             Self::Sqlite => match code.parse::<u32>().map(|c| c & 0xff) {
-                Ok(5 | 6) => Fault::Contention,        // BUSY, LOCKED
+                Ok(5 | 6 | 15) => Fault::Contention, // BUSY, LOCKED, PROTOCOL (a race for the WAL)
                 Ok(8 | 13 | 14) => Fault::Unavailable, // READONLY, FULL, CANTOPEN
-                Ok(10) => Fault::Unclear,              // IOERR
+                Ok(10) => Fault::Unclear,            // IOERR
                 _ => Fault::Rejected,
             },
         }
@@ -195,5 +207,33 @@ pub(crate) fn sqlx_error(error: &DbErr) -> Option<&sqlx::Error> {
         | DbErr::Query(sea_orm::RuntimeErr::SqlxError(e))
         | DbErr::Conn(sea_orm::RuntimeErr::SqlxError(e)) => Some(e.as_ref()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dialect, Fault};
+
+    #[test]
+    fn what_nobody_knows_is_never_said_to_be_not_done() {
+        for (dialect, code, fault) in [
+            (Dialect::Postgres, "40003", Fault::Unclear),
+            (Dialect::Postgres, "40001", Fault::Contention),
+            (Dialect::Postgres, "25P03", Fault::Contention),
+            (Dialect::Postgres, "57P01", Fault::Unclear),
+            (Dialect::Postgres, "58030", Fault::Unclear),
+            (Dialect::Postgres, "23514", Fault::Rejected),
+            (Dialect::MySql, "1180", Fault::Unclear),
+            (Dialect::MySql, "3100", Fault::Unclear),
+            (Dialect::MySql, "3101", Fault::Contention),
+            (Dialect::MySql, "1047", Fault::Unavailable),
+            (Dialect::MySql, "3819", Fault::Rejected),
+            (Dialect::Sqlite, "15", Fault::Contention),
+            (Dialect::Sqlite, "517", Fault::Contention),
+            (Dialect::Sqlite, "3338", Fault::Unclear),
+            (Dialect::Sqlite, "275", Fault::Rejected),
+        ] {
+            assert_eq!(dialect.fault_of_code(code), fault, "{dialect:?} {code}");
+        }
     }
 }

@@ -367,6 +367,14 @@ pub(crate) fn text_opt(row: &QueryResult, column: &str) -> Result<Option<String>
     }
 }
 
+/// A part of a key as it is stored, whether it is text or not.
+pub(crate) fn key_bytes(row: &QueryResult, column: &str) -> Result<Vec<u8>, DbErr> {
+    match row.try_get_by::<String, _>(column) {
+        Ok(text) => Ok(text.into_bytes()),
+        Err(_) => row.try_get_by(column),
+    }
+}
+
 fn word(row: &QueryResult, column: &str) -> Result<State, Unreadable> {
     text(row, column)?.parse().map_err(|e: crate::state::UnknownState| Unreadable(e.to_string()))
 }

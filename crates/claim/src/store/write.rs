@@ -114,7 +114,7 @@ impl Db {
         if dialect.insert_returns() {
             let rows = if dialect.autocommit_is_safe() {
                 // Read to its end: a driver that stops at the first row may never see that the commit failed.
-                self.pools.write.query_all_raw(statement).await.map_err(Failed::AtCommit)?
+                self.pools.claims.query_all_raw(statement).await.map_err(Failed::AtCommit)?
             } else {
                 let tx = self.begin().await.map_err(Failed::Before)?;
                 let rows = tx.query_all_raw(statement).await.map_err(Failed::Before)?;
@@ -129,7 +129,7 @@ impl Db {
                 }
             };
         }
-        self.pools.write.execute_raw(statement).await.map_err(Failed::AtCommit)?;
+        self.pools.claims.execute_raw(statement).await.map_err(Failed::AtCommit)?;
         Ok(Some(None))
     }
 

@@ -29,7 +29,7 @@ pub(super) const RULES_MAX: usize = 64;
 /// # Ok::<(), earmark_effects::http::Faults>(())
 /// ```
 ///
-/// Where the body did not arrive whole, a rule with a condition on the body may or may not fit. If that would change
+/// Where the body did not arrive whole, or is JSON that cannot be read (half a character in an escape), a rule with a condition on the body may or may not fit. If that would change
 /// the outcome, it is *unknown* (`body_unread`); else it changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,6 +1,6 @@
 //! Performing a frozen call.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use earmark_claim::{
     ANSWER_BYTES_MAX, Declared, ErrorClass, Failure, IdempotencyKey, Permit, Receipt, RepeatSafety,
@@ -24,6 +24,9 @@ pub struct HttpEffect {
     connect_timeout: Duration,
     attempt_header: Option<HeaderName>,
 }
+
+/// Timers fire on whole milliseconds, rounded up.
+const TIMER_GRAIN: Duration = Duration::from_millis(5);
 
 /// What a call needs of its claim. Beside the permit, so that the call can be tested without a store.
 pub(super) struct Attempt<'a> {
@@ -125,12 +128,21 @@ impl HttpEffect {
         frozen: &[u8],
         last_look: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<Receipt, Failure> {
+        let begun = Instant::now();
         let Frozen { call, answers, .. } = Frozen::read(frozen).map_err(unreadable)?;
         let mut request = self.request(attempt, &call)?;
         let origin = guard::origin(request.url());
         self.credentials.admit(call.credential.as_deref(), &origin)?;
-        self.add_secret(&mut request, call.credential.as_deref()).await?;
-        *request.timeout_mut() = Some(attempt.timeout);
+        let secret = self.add_secret(&mut request, call.credential.as_deref());
+        // Nothing has left yet. Cut from outside, at the call timeout, it would look as if something might have.
+        tokio::time::timeout(attempt.timeout / 2, secret).await.map_err(|_| {
+            Failure::not_sent(ErrorClass::OPERATOR)
+                .because("reading the credential took more than half of the call timeout")
+        })??;
+        // What is left of the call timeout, less the grain of timers: an answer that has begun must be cut here, where it still
+        // counts, and not from outside.
+        let left = attempt.timeout.saturating_sub(begun.elapsed());
+        *request.timeout_mut() = Some(left.saturating_sub(TIMER_GRAIN.min(left / 10)));
 
         // Nothing that can wait may stand between these two.
         last_look()?;
@@ -170,6 +182,12 @@ impl HttpEffect {
             request.headers_mut().append(name, HeaderValue::from_str(value).map_err(unreadable)?);
         }
         if let Some(name) = &self.attempt_header {
+            // It replaces nothing: in the place of the key it would make every repeat a new effect.
+            if request.headers().contains_key(name) {
+                return Err(Failure::not_sent(ErrorClass::OPERATOR).because(format!(
+                    "the header {name} is the attempt's here, and the request uses it itself: change attempt_header"
+                )));
+            }
             request.headers_mut().insert(name.clone(), HeaderValue::from(attempt.fence));
         }
         if let Some(body) = &call.body {

@@ -146,7 +146,7 @@ impl On {
         }
         match &seen.body.json {
             _ if self.json.is_empty() => Fit::Yes,
-            _ if !seen.body.whole => Fit::Unread,
+            _ if seen.body.is_unread() => Fit::Unread,
             Some(json) if self.json.iter().all(|test| test.holds(json, known)) => Fit::Yes,
             _ => Fit::No,
         }
@@ -289,8 +289,25 @@ mod tests {
 
     #[test]
     fn a_body_that_is_not_json_fits_no_condition_on_json() {
-        for body in ["", "<html>", "\u{feff}{}"] {
+        for body in ["", "<html>", "failed", " "] {
             assert_eq!(On::status(200).json_absent("/error").fit(&seen(200, body), None), Fit::No);
+        }
+    }
+
+    #[test]
+    fn json_that_our_reader_does_not_take_is_not_judged() {
+        let deep = format!("{{\"status\":\"failed\",\"a\":{}1{}}}", "[".repeat(500), "]".repeat(500));
+        let half = r#"{"status":"failed","echo":"Hi \ud83d"}"#;
+        for body in
+            [half, &deep, r#" {"status":"failed","n":1e999}"#, "\u{feff}{\"status\":\"failed\"}", "[1,"]
+        {
+            let on = On::status(200).json("/status", "failed");
+            assert_eq!(on.fit(&seen(200, body), None), Fit::Unread, "{body:.60}");
+            assert_eq!(
+                On::status(402).json_present("/x").fit(&seen(200, body), None),
+                Fit::No,
+                "the status is read"
+            );
         }
     }
 

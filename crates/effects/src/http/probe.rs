@@ -140,7 +140,8 @@ impl HttpProbe {
     }
 
     /// It happened; the JSON pointer names the provider's id, or with a segment `*` the ids of all matches. Where it
-    /// finds no id, the rule does not fit: an empty list is no match.
+    /// finds nothing, the rule does not fit: an empty list is no match. Where it finds what is no id, or a list whose
+    /// entries have none, or the answer is not JSON, it cannot tell.
     pub fn done(self, on: On, ids_at: &str) -> Self {
         self.rule(on, Says::Done { id: Some(ids_at.to_owned()) })
     }
@@ -268,6 +269,8 @@ impl Says {
             Self::CannotTell {} => Some(Finding::CannotTell),
             // Ids are read from the body: one that was cut might hold more of them.
             Self::Done { .. } | Self::DoneItems(_) if !seen.body.whole => Some(Finding::CannotTell),
+            // A page of a proxy in the place of an answer is not an answer without a match.
+            Self::Done { .. } | Self::DoneItems(_) if seen.body.json.is_none() => Some(Finding::CannotTell),
             Self::Done { id: Some(at) } => {
                 let json = seen.body.json.as_ref()?;
                 // Where the list itself is missing, "no match" would be a guess.
@@ -275,8 +278,17 @@ impl Says {
                 if list.is_some_and(|list| !pointer::find(json, list).iter().any(|v| v.is_array())) {
                     return Some(Finding::CannotTell);
                 }
-                let ids = distinct(pointer::find(json, at).into_iter().filter_map(id_text));
-                (!ids.is_empty()).then_some(Finding::Done { ids })
+                let found = pointer::find(json, at);
+                let ids = distinct(found.iter().copied().filter_map(id_text));
+                if !ids.is_empty() {
+                    return Some(Finding::Done { ids });
+                }
+                // Something is there, and its id is none that can be kept, or stands elsewhere: that is not "no match".
+                let entries =
+                    at.rsplit_once("/*").map_or_else(Vec::new, |(list, _)| pointer::find(json, list));
+                let holds_some = |v: &&Value| v.as_array().is_some_and(|list| !list.is_empty());
+                let something = found.iter().any(|v| !v.is_null()) || entries.iter().any(holds_some);
+                something.then_some(Finding::CannotTell)
             }
             Self::DoneItems(items) => items.ours(seen.body.json.as_ref()?, known),
         }

@@ -27,10 +27,19 @@ pub(super) struct Body {
     kept: Vec<u8>,
     len: u64,
     digest: [u8; 32],
-    /// Nothing was cut, and the end was seen: only then do conditions on its content hold or fail.
+    /// Nothing was cut, and the end was seen.
     pub(super) whole: bool,
     /// Its content, where it is whole and JSON.
     pub(super) json: Option<Value>,
+}
+
+impl Body {
+    /// Whether conditions on its content can neither hold nor fail: it did not arrive whole, or it is JSON by its first
+    /// character and our reader does not take it (half a character in an escape, hundreds of levels, absurd numbers).
+    pub(super) fn is_unread(&self) -> bool {
+        let text = self.kept.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.kept).trim_ascii_start();
+        !self.whole || (self.json.is_none() && matches!(text.first(), Some(b'{' | b'[')))
+    }
 }
 
 impl Seen {

@@ -147,10 +147,12 @@ fn provider_ref(seen: &Seen, at: Option<&str>) -> Option<String> {
     found.into_iter().find_map(id_text)
 }
 
-/// A value as an id: text or a number, not empty, not longer than is kept, without control characters.
+/// A value as an id: text or a whole number, not empty, not longer than is kept, without control characters.
 pub(super) fn id_text(value: &Value) -> Option<String> {
     let id = match value {
         Value::String(text) => text.clone(),
+        // A float is not what the provider wrote: beyond 64 bits, two ids would become one.
+        Value::Number(number) if number.is_f64() => return None,
         Value::Number(number) => number.to_string(),
         _ => return None,
     };

@@ -153,7 +153,8 @@ WHERE ((? IS NULL AND closed_at IS NULL) OR state = ?)
     AND (? IS NULL OR error_class = ?)
     AND (? IS NULL OR created_at <= ", now!(), " - ?)
 ORDER BY LEAST(
-    CASE WHEN window_from + key_window > ", now!(), " THEN window_from + key_window ELSE 9223372036854775807 END,
+    CASE WHEN key_window > 4000000000000000 THEN 9223372036854775807
+        WHEN window_from + key_window > ", now!(), " THEN window_from + key_window ELSE 9223372036854775807 END,
     CASE WHEN send_by > ", now!(), " THEN send_by ELSE 9223372036854775807 END),
     created_at, tenant, consumer, message_id
 LIMIT ?"

@@ -134,12 +134,13 @@ WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
         AND o.reference IS ?16 AND o.idempotency_key IS ?17 AND o.provider_ref IS ?18)"
 ),
     next_pair: "SELECT tenant, consumer FROM earmark_claim
-WHERE due_at IS NOT NULL AND (tenant > ?1 OR (tenant = ?2 AND consumer > ?3))
+WHERE due_at IS NOT NULL AND (tenant > CAST(?1 AS TEXT)
+    OR (tenant = CAST(?2 AS TEXT) AND consumer > CAST(?3 AS TEXT)))
 ORDER BY tenant, consumer
 LIMIT 1",
     due_of_pair: concat!(
 "SELECT tenant, consumer, message_id FROM earmark_claim
-WHERE tenant = ?1 AND consumer = ?2 AND due_at <= ", now!(), "
+WHERE tenant = CAST(?1 AS TEXT) AND consumer = CAST(?2 AS TEXT) AND due_at <= ", now!(), "
 ORDER BY due_at
 LIMIT ?3"
 ),
@@ -152,7 +153,8 @@ WHERE ((?1 IS NULL AND closed_at IS NULL) OR state = ?2)
     AND (?11 IS NULL OR error_class = ?12)
     AND (?13 IS NULL OR created_at <= ", now!(), " - ?14)
 ORDER BY MIN(
-    CASE WHEN window_from + key_window > ", now!(), " THEN window_from + key_window ELSE 9223372036854775807 END,
+    CASE WHEN key_window > 4000000000000000 THEN 9223372036854775807
+        WHEN window_from + key_window > ", now!(), " THEN window_from + key_window ELSE 9223372036854775807 END,
     CASE WHEN send_by > ", now!(), " THEN send_by ELSE 9223372036854775807 END),
     created_at, tenant, consumer, message_id
 LIMIT ?15"

@@ -105,6 +105,16 @@ async fn the_attempt_header_has_another_name_or_none() {
 }
 
 #[tokio::test]
+async fn the_attempt_header_takes_no_place_of_the_keys() {
+    let server = Server::start(vec![ok()]).await;
+    let effect = effect(HttpOptions::new().attempt_header(Some("X-Key")), &[&server.origin()]);
+    let call = HttpCall::post(&server.url("/")).header("X-Key", "{idempotency_key}");
+    let outcome = send(&effect, &call, PATIENCE).await;
+    assert_eq!(short(&outcome), format!("NotSent {}", ErrorClass::OPERATOR));
+    assert_eq!(server.end().await.connections, 0);
+}
+
+#[tokio::test]
 async fn a_last_look_that_comes_too_late_lets_nothing_leave() {
     let (server, effect, _dir) = with_secret(vec![ok()]).await;
     let call = HttpCall::post(&server.url("/")).credential("api");

@@ -8,7 +8,7 @@ use super::bind::{self, Apply, Insert, Note};
 use super::connect::Pools;
 use super::dialect::{Dialect, Fault};
 use super::row::{ClaimView, EventView};
-use super::tries::Tries;
+use super::tries::{Tries, gone, outnumbered};
 use crate::claim::Token;
 use crate::declared::Declared;
 use crate::error::Error;
@@ -491,13 +491,3 @@ fn still_unclear(error: Error) -> Error {
 
 /// How often an event is numbered anew because another one took its number.
 const NUMBERING_RETRIES: u32 = 20;
-
-/// Another event took the number of ours: the write starts over.
-fn outnumbered() -> DbErr {
-    DbErr::RecordNotInserted
-}
-
-/// A row that was there a moment ago is gone (purged meanwhile): the write starts over.
-fn gone() -> DbErr {
-    DbErr::RecordNotFound("the row of the claim".into())
-}

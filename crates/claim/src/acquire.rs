@@ -192,7 +192,7 @@ impl ClaimStore {
                 lease_room.min(created.map_or(Duration::ZERO, |created| send_by.since(created)))
             }
         };
-        let claim: Claim<InFlight> = self.claim_of(&insert, in_flight_facts(&insert), handed_over + send_in);
+        let claim: Claim<InFlight> = self.claim_of(&insert, in_flight_facts(&insert), handed_over, send_in);
         if send_in.is_zero() {
             // Nothing is left to send in: a taking that is refused. Nothing was sent, so it expires.
             let key = insert.key.clone();
@@ -209,7 +209,13 @@ impl ClaimStore {
         Ok(Claimed::Won(claim))
     }
 
-    pub(crate) fn claim_of<S>(&self, insert: &Insert, facts: Facts, send_until: Instant) -> Claim<S> {
+    pub(crate) fn claim_of<S>(
+        &self,
+        insert: &Insert,
+        facts: Facts,
+        handed_over: Instant,
+        send_in: Duration,
+    ) -> Claim<S> {
         Claim {
             key: insert.key.clone(),
             facts: Box::new(facts),
@@ -217,7 +223,8 @@ impl ClaimStore {
             reference: insert.reference.clone(),
             kind: insert.claim.kind.clone(),
             fingerprint: insert.claim.fingerprint,
-            send_until,
+            send_until: handed_over + send_in,
+            believed_until: handed_over + self.inner.options.lease,
             state: PhantomData,
         }
     }

@@ -52,6 +52,8 @@ pub struct Claim<S> {
     pub(crate) fingerprint: Fingerprint,
     /// Send-until in this process: counted from before the taking's statement was handed over.
     pub(crate) send_until: Instant,
+    /// Until when the lease lasts at least, in this process: counted the same way.
+    pub(crate) believed_until: Instant,
     pub(crate) state: PhantomData<fn() -> S>,
 }
 

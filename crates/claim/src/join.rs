@@ -1,6 +1,6 @@
 //! Phase one inside the caller's own transaction, and the begin that can only follow its commit.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 
@@ -80,7 +80,9 @@ impl ClaimStore {
             }
         };
         match written {
-            Ok(true) => Ok(Joined::Held(self.claim_of(&insert, held_facts(&insert), Instant::now()))),
+            Ok(true) => {
+                Ok(Joined::Held(self.claim_of(&insert, held_facts(&insert), Instant::now(), Duration::ZERO)))
+            }
             Ok(false) => match self.find_in(tx, key).await? {
                 Some(view) => self.lost_in(tx, key, &view, &insert.claim.fingerprint).await,
                 None => Err(Error::NotFound(key.to_string())),

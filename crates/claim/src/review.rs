@@ -91,7 +91,12 @@ pub enum About {
     /// A claim's short handle.
     Reference(Reference),
     /// The provider's id.
-    ProviderRef(String),
+    ProviderRef {
+        /// The provider, by the stored name of the claim's downstream: two providers may well use the same id.
+        downstream: String,
+        /// Its id.
+        id: String,
+    },
     /// An idempotency key that no claim here is known for; kept as an orphan.
     IdempotencyKey(IdempotencyKey),
 }
@@ -179,7 +184,10 @@ impl ClaimStore {
         let found = match about {
             About::Key(key) => self.find_all(&Handle::Key(key.clone())).await,
             About::Reference(r) => self.find_all(&Handle::Reference(r.clone())).await,
-            About::ProviderRef(id) => self.find_all(&Handle::ProviderRef(id.clone())).await,
+            About::ProviderRef { downstream, id } => {
+                let found = self.find_all(&Handle::ProviderRef(id.clone())).await;
+                found.map(|claims| claims.into_iter().filter(|c| c.downstream == *downstream).collect())
+            }
             About::IdempotencyKey(_) => Ok(Vec::new()),
         };
         let found = match found {
@@ -232,7 +240,7 @@ impl ClaimStore {
         });
         let provider_ref = dialect.key_value_opt(
             match about {
-                About::ProviderRef(id) => Some(provider_id(id.clone())),
+                About::ProviderRef { id, .. } => Some(provider_id(id.clone())),
                 _ => first_id,
             }
             .as_deref(),

@@ -117,12 +117,11 @@ impl ClaimStore {
         receipt: Option<Answer>,
         again_in: Duration,
     ) -> Result<Settled, Error> {
-        // The provider has answered: that must not be lost to a database that is away for a moment. Until about the lease's
+        // The provider has answered: that must not be lost to a database that is away for a moment. Until the lease's
         // end nobody else will touch the claim.
-        let believed_until = claim.send_until + claim.facts.declared.call_timeout;
         loop {
             match self.settle_now(&claim, &outcome, &note, receipt.as_ref(), again_in).await {
-                Err(error) if error.is_transient() && Instant::now() < believed_until => {
+                Err(error) if error.is_transient() && Instant::now() < claim.believed_until => {
                     tracing::warn!(key = %claim.key, error = chain(&error), "the outcome could not be recorded; trying again");
                     tokio::time::sleep(SETTLE_PAUSE_MAX.mul_f64(fastrand::f64())).await;
                 }

@@ -105,6 +105,7 @@ impl ClaimStore {
                     kind: before.kind.clone(),
                     fingerprint: before.fingerprint,
                     send_until: deadline,
+                    believed_until: handed_over + room.lease,
                     state: PhantomData,
                 };
                 Taken::Started(Started { claim, view: before, request: request.unwrap_or_default() })

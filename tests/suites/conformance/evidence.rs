@@ -83,7 +83,7 @@ per_backend! {
         let key = key("m1");
         in_state(&db, &store, &key, State::Confirmed, never()).await;
         let reference = view(&store, &key).await.reference;
-        for about in [About::Key(key.clone()), About::Reference(reference), About::ProviderRef("ch_1".into())] {
+        for about in [About::Key(key.clone()), About::Reference(reference), About::ProviderRef { downstream: "mailer".into(), id: "ch_1".into() }] {
             is_kept(&store, &about, &key, &Finding::CannotTell).await;
         }
         let idempotency_key = view(&store, &key).await.idempotency_key;
@@ -100,10 +100,22 @@ per_backend! {
         }
         let both = store.find_all(&Handle::ProviderRef("ch_1".into())).await.unwrap();
         assert_eq!(both.len(), 2);
-        let about = About::ProviderRef("ch_1".into());
+        let about = About::ProviderRef { downstream: "mailer".into(), id: "ch_1".into() };
         let recorded = store.record_evidence(&about, evidence(Finding::Refused { covers_all: true })).await.unwrap();
         assert_eq!(recorded, Recorded::Orphan);
         assert!(history(&store, &key("m1")).await.is_empty());
+    }
+
+    async fn an_id_of_another_provider_is_no_evidence_of_this_claim(db: TestDb) {
+        let store = store(&db).await;
+        let claim = won(&store, &key("m1"), never()).await;
+        let accepted = Failure::unknown("accepted").with_provider_ref(Some("1001".into()));
+        let _ = settled(&store, claim, Err(accepted)).await;
+        let theirs = About::ProviderRef { downstream: "payments".into(), id: "1001".into() };
+        assert_eq!(store.record_evidence(&theirs, done("1001")).await.unwrap(), Recorded::Orphan);
+        assert_eq!(view(&store, &key("m1")).await.facts.state, State::InDoubt);
+        let ours = About::ProviderRef { downstream: "mailer".into(), id: "1001".into() };
+        assert!(matches!(store.record_evidence(&ours, done("1001")).await.unwrap(), Recorded::At { moved: true, .. }));
     }
 
     async fn an_orphan_is_kept_once_for_each_thing_it_is_about(db: TestDb) {
@@ -112,7 +124,7 @@ per_backend! {
         let abouts = [
             About::Key(nobody.clone()),
             About::Reference(store.reference(&nobody)),
-            About::ProviderRef("ch_9".into()),
+            About::ProviderRef { downstream: "mailer".into(), id: "ch_9".into() },
             About::IdempotencyKey(store.idempotency_key(&nobody, &earmark_claim::KeyChoice::Derived).unwrap()),
         ];
         for about in &abouts {
@@ -139,7 +151,7 @@ per_backend! {
             let other_source = earmark_claim::Evidence { source: "statement:1".into(), ..again };
             let _ = store.record_evidence(&about, other_source).await.unwrap();
             assert_eq!(state(&store, &by_webhook).await, State::Confirmed, "{id:?} contradicts itself");
-            let orphan = store.record_evidence(&About::ProviderRef(format!("no{id}")), done(&id)).await;
+            let orphan = store.record_evidence(&About::ProviderRef { downstream: "mailer".into(), id: format!("no{id}") }, done(&id)).await;
             assert_eq!(orphan.unwrap(), Recorded::Orphan);
 
             let by_answer = key(&format!("answer-{i}"));
@@ -256,7 +268,7 @@ per_backend! {
         let huge = Answer { bytes: vec![b'x'; 20 * 1024 * 1024], ..Answer::new("text/plain", "x") };
         let ids = (0..100_000).map(|i| format!("{i:0250}")).collect();
         let much = Evidence { answer: Some(huge), ..evidence(Finding::Done { ids }) };
-        let orphan = store.record_evidence(&About::ProviderRef("nobody".into()), much.clone()).await;
+        let orphan = store.record_evidence(&About::ProviderRef { downstream: "mailer".into(), id: "nobody".into() }, much.clone()).await;
         assert_eq!(orphan.unwrap(), Recorded::Orphan);
         let kept = store.record_evidence(&About::Key(key("m1")), much).await.unwrap();
         // Of a hundred thousand ids two are enough for a conflict.

@@ -105,7 +105,7 @@ per_backend! {
         assert!(matches!(settled, earmark_claim::Settled::Moved(State::Confirmed)));
         let kept = view(&store, &key).await.facts.provider_ref.unwrap();
         assert!(kept.len() > 250 && long.starts_with(&kept), "{kept}");
-        let about = About::ProviderRef("o".repeat(255));
+        let about = About::ProviderRef { downstream: "mailer".into(), id: "o".repeat(255) };
         assert_eq!(store.record_evidence(&about, done(&"o".repeat(255))).await.unwrap(), Recorded::Orphan);
     }
 

@@ -118,9 +118,9 @@ per_backend! {
             .unwrap();
         assert!(matches!(settled, Settled::Late(Claimed::Escalated)), "{settled:?}");
         assert_eq!(state(&store, &key).await, State::Escalated);
-        let orphan = store.record_evidence(&About::ProviderRef("nobody".into()), webhook("nobody")).await.unwrap();
+        let orphan = store.record_evidence(&About::ProviderRef { downstream: "mailer".into(), id: "nobody".into() }, webhook("nobody")).await.unwrap();
         assert_eq!(orphan, Recorded::Orphan);
-        let _ = store.record_evidence(&About::ProviderRef("nobody".into()), webhook("nobody")).await.unwrap();
+        let _ = store.record_evidence(&About::ProviderRef { downstream: "mailer".into(), id: "nobody".into() }, webhook("nobody")).await.unwrap();
         assert_eq!(db.number("SELECT COUNT(*) FROM earmark_orphan").await, 1);
     }
 

@@ -72,7 +72,13 @@ async fn populate(world: &World<'_>) {
     };
     store.record_evidence(&About::Key(page.claims[0].key.clone()), done("ch_late")).await.unwrap();
     store.record_evidence(&About::Key(key("m-0")), done("ch_second")).await.unwrap();
-    store.record_evidence(&About::ProviderRef("ch_nobody".into()), done("ch_nobody")).await.unwrap();
+    store
+        .record_evidence(
+            &About::ProviderRef { downstream: "mailer".into(), id: "ch_nobody".into() },
+            done("ch_nobody"),
+        )
+        .await
+        .unwrap();
     let _ = store.claim(&key("m-1"), NewClaim::new(KIND, "stub", "other", never())).await.unwrap();
 }
 

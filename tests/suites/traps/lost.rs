@@ -9,8 +9,8 @@ use earmark_claim::{
     Settled, Started, State, StoreOptions, Taken,
 };
 use earmark_tests::claims::{
-    LEASE, age, count, done, evidence, history, in_state, key, keyed, never, new_claim, receipt, soon, store, view,
-    won,
+    LEASE, age, count, done, evidence, history, in_state, key, keyed, never, new_claim, receipt, soon, store,
+    view, won,
 };
 use earmark_tests::fault::{Lost, Proxy};
 use earmark_tests::{Backend, TestDb};
@@ -389,5 +389,50 @@ on_servers! {
         db.execute(&dropped).await.unwrap();
         assert!(matches!(&refused, Err(e) if e.is_transient()), "{refused:?}");
         assert_eq!(count(&db, "earmark_claim").await, 0);
+    }
+}
+
+/// The connection is lost while the server commits, and it goes on committing: "nothing there" is "not yet", and neither "somebody else
+/// is at it" nor "not allowed".
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_taking_that_the_server_is_still_committing_is_not_somebody_elses() {
+    if !Backend::all().contains(&Backend::Postgres) {
+        return;
+    }
+    let Bench { db, proxy, store, beside, .. } = Bench::new(Backend::Postgres).await;
+    for slow in ["0.03", "0.6"] {
+        let key = key(slow);
+        in_state(&db, &beside, &key, State::Retryable, keyed()).await;
+        // A trigger of the host's that runs in the commit, and takes its time.
+        for sql in [
+            format!(
+                "CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep({slow}); RETURN NULL; END $$"
+            ),
+            "DROP TRIGGER IF EXISTS slow ON earmark_claim".to_owned(),
+            "CREATE CONSTRAINT TRIGGER slow AFTER UPDATE ON earmark_claim DEFERRABLE INITIALLY DEFERRED \
+             FOR EACH ROW EXECUTE FUNCTION slow()"
+                .to_owned(),
+        ] {
+            db.execute(&sql).await.unwrap();
+        }
+        let taking = tokio::spawn({
+            let (store, key) = (store.clone(), key.clone());
+            async move { store.take_over(&key, Taking::Take, None).await }
+        });
+        let committing = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND state = 'active'";
+        while db.number(committing).await == 0 && !taking.is_finished() {}
+        proxy.set_down(true).await;
+        proxy.set_down(false).await;
+        match taking.await.unwrap() {
+            Ok(Taken::Started(Started { claim, .. })) => {
+                let settled = beside.settle(claim, Ok(receipt("ch_1")), Backoff::default()).await.unwrap();
+                assert!(
+                    matches!(settled, Settled::Moved(State::Confirmed)),
+                    "the row is not ours: {settled:?}"
+                );
+            }
+            Err(error) => assert!(matches!(error, Error::Unclear { .. }), "{slow}: {error:?}"),
+            Ok(other) => panic!("{slow}: {other:?}"),
+        }
     }
 }

@@ -65,6 +65,16 @@ impl Tries {
     }
 }
 
+/// Another event took the number of ours: the write starts over.
+pub(super) fn outnumbered() -> DbErr {
+    DbErr::RecordNotInserted
+}
+
+/// A row that was there a moment ago is gone (purged meanwhile): the write starts over.
+pub(super) fn gone() -> DbErr {
+    DbErr::RecordNotFound("the row of the claim".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use super::bind::{self, Apply, Insert, Note};
 use super::connect::Pools;
 use super::dialect::{Dialect, Fault};
 use super::row::{ClaimView, EventView};
-use super::tries::Tries;
+use super::tries::{Tries, gone, outnumbered};
 use crate::claim::Token;
 use crate::declared::Declared;
 use crate::error::Error;
@@ -138,10 +138,22 @@ impl Db {
     /// Judges an event under the row's lock and writes the move and its history in one transaction.
     pub(crate) async fn judge(&self, what: &'static str, ask: &Ask) -> Result<Judged, Error> {
         let mut tries = Tries::new(self.contention_retries);
+        // A taking of ours whose commit nobody acknowledged, and which was not there when it was read back: "not yet".
+        let mut pending: Option<(Box<ClaimView>, Box<Move>, DbErr)> = None;
         loop {
             let mut asked = None;
             match self.judge_once(ask, &mut asked).await {
-                Ok(judged) => return Ok(judged),
+                Ok(judged @ Judged::Made { .. }) => return Ok(judged),
+                Ok(judged) => {
+                    let Some((before, made, source)) = pending.take() else { return Ok(judged) };
+                    if self.is_written(what, ask, &before, &made).await? {
+                        return Ok(Judged::Made { before, made });
+                    }
+                    // The server may be committing it still, and holds the row's lock meanwhile.
+                    let Judged::Missing = judged else { return Ok(judged) };
+                    tries.again(what, source.clone(), Fault::Unclear).await?;
+                    pending = Some((before, made, source));
+                }
                 Err(Failed::Final(error)) => return Err(error),
                 Err(Failed::Before(e)) => {
                     let fault = self.pools.dialect.fault(&e);
@@ -151,9 +163,11 @@ impl Db {
                     let fault = self.pools.dialect.fault(&e);
                     if fault == Fault::Unclear
                         && let Some((before, made)) = asked
-                        && self.is_written(what, ask, &before, &made).await?
                     {
-                        return Ok(Judged::Made { before, made });
+                        if self.is_written(what, ask, &before, &made).await? {
+                            return Ok(Judged::Made { before, made });
+                        }
+                        pending = made.set.taking.then(|| (before, made, e.clone()));
                     }
                     tries.again(what, e, fault).await?;
                 }
@@ -477,13 +491,3 @@ pub(super) fn still_unclear(error: Error) -> Error {
 
 /// How often an event is numbered anew because another one took its number.
 const NUMBERING_RETRIES: u32 = 20;
-
-/// Another event took the number of ours: the write starts over.
-fn outnumbered() -> DbErr {
-    DbErr::RecordNotInserted
-}
-
-/// A row that was there a moment ago is gone (purged meanwhile): the write starts over.
-fn gone() -> DbErr {
-    DbErr::RecordNotFound("the row of the claim".into())
-}

@@ -48,8 +48,8 @@ pub struct Claim<S> {
     pub(crate) facts: Box<Facts>,
     pub(crate) idempotency_key: IdempotencyKey,
     pub(crate) reference: Reference,
-    pub(crate) kind: String,
-    pub(crate) fingerprint: Fingerprint,
+    pub(crate) kind: Box<str>,
+    pub(crate) fingerprint: Box<Fingerprint>,
     /// Send-until in this process: counted from before the taking's statement was handed over.
     pub(crate) send_until: Instant,
     /// Until when the lease lasts at least, in this process: counted the same way.

@@ -1,6 +1,7 @@
 //! Phase one: making a claim, and becoming its holder.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::claim::{Claim, InFlight, Token};
@@ -92,7 +93,7 @@ impl ClaimStore {
     /// make no call, do not acknowledge. [`Error::Rejected`]: a constraint that is not the claim's.
     pub async fn claim(&self, key: &ClaimKey, new: NewClaim) -> Result<Claimed, Error> {
         let in_flight = new.not_before.is_none();
-        let insert = self.insert_of(key, new, in_flight)?;
+        let insert = Arc::new(self.insert_of(key, new, in_flight)?);
         let fingerprint = insert.claim.fingerprint;
         // Deadlines count from before the statement is handed over.
         let handed_over = Instant::now();
@@ -100,7 +101,7 @@ impl ClaimStore {
         let sent = insert.clone();
         let inserted = self.inner.writer.run(async move { db.insert(&sent).await }).await?;
         match inserted {
-            Inserted::New(now) if in_flight => self.won(insert, now, handed_over).await,
+            Inserted::New(now) if in_flight => self.won(&insert, now, handed_over).await,
             Inserted::New(_) => match self.find(key).await? {
                 Some(view) => Ok(Claimed::of(&view, &fingerprint)),
                 None => Err(Error::NotFound(key.to_string())),
@@ -174,7 +175,7 @@ impl ClaimStore {
 
     async fn won(
         &self,
-        insert: Insert,
+        insert: &Insert,
         now: Option<Timestamp>,
         handed_over: Instant,
     ) -> Result<Claimed, Error> {
@@ -192,7 +193,7 @@ impl ClaimStore {
                 lease_room.min(created.map_or(Duration::ZERO, |created| send_by.since(created)))
             }
         };
-        let claim: Claim<InFlight> = self.claim_of(&insert, in_flight_facts(&insert), handed_over, send_in);
+        let claim: Claim<InFlight> = self.claim_of(insert, in_flight_facts(insert), handed_over, send_in);
         if send_in.is_zero() {
             // Nothing is left to send in: a taking that is refused. Nothing was sent, so it expires.
             let key = insert.key.clone();

@@ -64,30 +64,25 @@ impl ClaimStore {
         let dialect = self.dialect();
         let insert = self.insert_of(key, new, false)?;
         let statement = bind::claim(dialect, &insert);
-        let written = if dialect.insert_returns() {
-            tx.query_all_raw(statement).await.map(|rows| !rows.is_empty())
+        let (written, clash) = if dialect.insert_returns() {
+            let rows = tx.query_all_raw(statement).await.map_err(|e| self.in_transaction(e))?;
+            (!rows.is_empty(), None)
         } else {
             match tx.execute_raw(statement).await {
-                Ok(_) => Ok(true),
-                Err(e) if dialect.is_unique_violation(&e) => {
-                    // A duplicate only if there is a claim under the very key; else another constraint was violated.
-                    match self.find_in(tx, key).await? {
-                        Some(view) => return self.lost_in(tx, key, &view, &insert.claim.fingerprint).await,
-                        None => Err(e),
-                    }
-                }
-                Err(e) => Err(e),
+                Ok(_) => (true, None),
+                Err(e) if dialect.is_unique_violation(&e) => (false, Some(e)),
+                Err(e) => return Err(self.in_transaction(e)),
             }
         };
-        match written {
-            Ok(true) => {
-                Ok(Joined::Held(self.claim_of(&insert, held_facts(&insert), Instant::now(), Duration::ZERO)))
-            }
-            Ok(false) => match self.find_in(tx, key).await? {
-                Some(view) => self.lost_in(tx, key, &view, &insert.claim.fingerprint).await,
-                None => Err(Error::NotFound(key.to_string())),
-            },
-            Err(e) => Err(self.in_transaction(e)),
+        if written {
+            let held = self.claim_of(&insert, held_facts(&insert), Instant::now(), Duration::ZERO);
+            return Ok(Joined::Held(held));
+        }
+        // A duplicate only if there is a claim under the very key; else another constraint was violated.
+        match (self.find_in(tx, key).await?, clash) {
+            (Some(view), _) => self.lost_in(tx, key, &view, &insert.claim.fingerprint).await,
+            (None, Some(e)) => Err(self.in_transaction(e)),
+            (None, None) => Err(Error::NotFound(key.to_string())),
         }
     }
 

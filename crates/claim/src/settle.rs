@@ -225,7 +225,6 @@ impl ClaimStore {
         skip_locked: bool,
         registered: Option<&Declared>,
     ) -> Result<Judged, Error> {
-        let note = if note.detail.is_empty() { Note { detail: "{}".into(), ..note } } else { note };
         let token = Token([0; 16]); // no taking goes this way
         let ask = Ask {
             key: key.clone(),

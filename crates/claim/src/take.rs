@@ -61,7 +61,7 @@ impl ClaimStore {
             event: Event::Taking { how, room },
             registered: registered.cloned(),
             token,
-            note: Note { detail: "{}".into(), ..Note::default() },
+            note: Note::default(),
             receipt: None,
             skip_locked: true,
         };

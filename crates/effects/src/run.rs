@@ -337,9 +337,7 @@ impl Earmark {
         let idempotency_key = self.parts.store.idempotency_key(key, &entry.key_choice)?;
         let frozen =
             call.freeze(kind, &idempotency_key, &self.parts.store.reference(key)).map_err(Error::Call)?;
-        if matches!(entry.declared.repeat, earmark_claim::RepeatSafety::Keyed { .. })
-            && !sends_key(&frozen.bytes)
-        {
+        if matches!(entry.declared.repeat, earmark_claim::RepeatSafety::Keyed { .. }) && !call.sends_key() {
             return Err(Error::Call(crate::http::Faults::one(format!(
                 "{kind} is declared Keyed, but this call does not send the key, so that a repeat would be a second \
                  effect: say where it goes with .key_header(…) or .key_at(…), or declare Never"
@@ -422,20 +420,6 @@ async fn after(
 /// What is on file. A claim that was just won is not: it has to be performed.
 fn on_file<R>(claimed: Claimed) -> Result<Outcome<R>, Error> {
     Outcome::of(claimed).ok_or(Error::Interrupted)
-}
-
-/// Whether the provider sees the idempotency key of a frozen call.
-#[cfg(feature = "http")]
-fn sends_key(frozen: &[u8]) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Frozen {
-        call: Call,
-    }
-    #[derive(serde::Deserialize)]
-    struct Call {
-        key: std::collections::HashMap<String, serde::de::IgnoredAny>,
-    }
-    serde_json::from_slice(frozen).is_ok_and(|Frozen { call }| !call.key.contains_key("none"))
 }
 
 fn not_registered(kind: &str) -> Error {

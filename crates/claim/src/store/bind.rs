@@ -162,7 +162,7 @@ pub(crate) fn apply(dialect: Dialect, apply: &Apply<'_>) -> Statement {
 }
 
 /// What is appended to the history beside a move.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Note {
     /// Who; `None` for the machine.
     pub(crate) actor: Option<String>,
@@ -172,6 +172,13 @@ pub(crate) struct Note {
     pub(crate) provider_ref: Option<String>,
     /// Bytes it brought.
     pub(crate) answer: Option<Answer>,
+}
+
+/// Nothing to say: of the machine, an empty object.
+impl Default for Note {
+    fn default() -> Self {
+        Self { actor: None, detail: "{}".into(), provider_ref: None, answer: None }
+    }
 }
 
 /// An event of what happened under `fence`.

@@ -226,7 +226,7 @@ impl HttpCall {
     }
 
     /// Whether the provider sees the key.
-    pub(super) fn sends_key(&self) -> bool {
+    pub(crate) fn sends_key(&self) -> bool {
         let headers = self.headers.iter().map(|(_, value)| value);
         let in_body = self.fill_body
             && match &self.body {

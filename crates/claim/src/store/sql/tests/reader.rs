@@ -147,16 +147,16 @@ fn tables(query: &[Node]) -> Vec<Table> {
     let mut listing = false;
     for (n, node) in query.iter().enumerate() {
         let after = |word: &str| n > 0 && query[n - 1].is(word);
+        let is_read =
+            |listed: bool| after("from") || after("join") || after("update") || (listed && after(","));
         match node.word() {
             Some("from") => listing = true,
             Some(word) if CLAUSES.contains(&word) => listing = false,
-            Some(name) if name.starts_with("earmark_") && !name.contains('.') => {
-                if after("from") || after("join") || after("update") || (listing && after(",")) {
-                    let mut next = query[n + 1..].iter().skip_while(|node| node.is("as"));
-                    let alias = next.next().filter(|node| node.is_operand()).and_then(Node::word);
-                    let alias = alias.filter(|word| !CLAUSES.contains(word)).unwrap_or(name);
-                    tables.push(Table { name: name.to_owned(), alias: alias.to_owned() });
-                }
+            Some(name) if name.starts_with("earmark_") && !name.contains('.') && is_read(listing) => {
+                let mut next = query[n + 1..].iter().skip_while(|node| node.is("as"));
+                let alias = next.next().filter(|node| node.is_operand()).and_then(Node::word);
+                let alias = alias.filter(|word| !CLAUSES.contains(word)).unwrap_or(name);
+                tables.push(Table { name: name.to_owned(), alias: alias.to_owned() });
             }
             _ => {}
         }

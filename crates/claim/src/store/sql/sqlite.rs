@@ -92,7 +92,7 @@ RETURNING token, created_at"
     provider_ref = s.value ->> 4, receipt = unhex(s.value ->> 5), receipt_type = s.value ->> 6,
     receipt_len = s.value ->> 7, receipt_digest = unhex(s.value ->> 8)
 FROM json_each(?) AS s
-WHERE c.tenant = s.value ->> 0 AND c.consumer = s.value ->> 1 AND c.message_id = s.value ->> 2
+WHERE (c.tenant, c.consumer, c.message_id) = (s.value ->> 0, s.value ->> 1, s.value ->> 2)
     AND c.state = 'in_flight' AND c.fence = 1 AND c.token = unhex(s.value ->> 3)
 RETURNING c.token"
 ),
@@ -141,8 +141,8 @@ FROM earmark_claim c
 WHERE c.tenant = ?3 AND c.consumer = ?4 AND c.message_id = ?5"
 ),
     row: concat!(row!(), " WHERE ", key!()),
-    rows: concat!("SELECT c.* FROM json_each(?) AS k CROSS JOIN (", row!(), ") AS c
-WHERE c.tenant = k.value ->> 0 AND c.consumer = k.value ->> 1 AND c.message_id = k.value ->> 2"),
+    rows: concat!(row!(), " WHERE (tenant, consumer, message_id) IN (
+    SELECT k.value ->> 0, k.value ->> 1, k.value ->> 2 FROM json_each(?) AS k)"),
     lock: concat!(row!(), " WHERE ", key!(), ""),
     lock_or_skip: concat!(row!(), " WHERE ", key!(), ""),
     row_in_caller: concat!(row!(), " WHERE ", key!(), ""),

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot};
+use tokio_util::task::TaskTracker;
 
 use super::bind::Insert;
 use super::ordinary::{Confirm, First, Inserted};
@@ -34,6 +35,8 @@ const LOST_IN_A_ROW: u32 = 4;
 /// The queue and those who empty it.
 pub(crate) struct Group {
     db: Arc<Db>,
+    /// Whatever answers somebody is counted here: `close` waits for it.
+    tasks: TaskTracker,
     lanes: Lanes,
     patience: Duration,
     capacity: usize,
@@ -46,9 +49,16 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(db: Arc<Db>, lanes: Lanes, capacity: usize, patience: Duration) -> Self {
+    pub(super) fn new(
+        db: Arc<Db>,
+        tasks: TaskTracker,
+        lanes: Lanes,
+        capacity: usize,
+        patience: Duration,
+    ) -> Self {
         Self {
             db,
+            tasks,
             lanes,
             patience,
             capacity,
@@ -226,7 +236,7 @@ impl Group {
                 }
                 self.count_lost(lost.len(), written.claims.is_any());
                 if !lost.is_empty() {
-                    tokio::spawn(self.clone().read_for_all(lost, handed_over));
+                    self.tasks.spawn(self.clone().read_for_all(lost, handed_over));
                 }
             }
             Err(error) => {
@@ -244,13 +254,13 @@ impl Group {
                 // Outcomes first here too.
                 for confirm in batch.confirms {
                     let (db, first) = (self.db.clone(), first.clone());
-                    tokio::spawn(async move {
+                    self.tasks.spawn(async move {
                         let written = db.confirm(&confirm.job, first).await;
                         confirm.answer(written);
                     });
                 }
                 for claim in batch.claims {
-                    tokio::spawn(self.clone().insert_alone(claim, first.clone()));
+                    self.tasks.spawn(self.clone().insert_alone(claim, first.clone()));
                 }
             }
         }
@@ -300,7 +310,7 @@ impl Group {
                 }
                 Some(view) => claim.answer(Ok(Inserted::Exists(Box::new(view)))),
                 None => {
-                    tokio::spawn(self.clone().insert_alone(claim, First::Try));
+                    self.tasks.spawn(self.clone().insert_alone(claim, First::Try));
                 }
             }
         }

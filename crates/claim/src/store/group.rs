@@ -12,22 +12,22 @@
 
 mod queue;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use sea_orm::DbErr;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::bind::Insert;
-use super::ordinary::{Confirm, First, Inserted};
+use super::ordinary::{Confirm, First, Inserted, is_confirmed_by};
 use super::write::Db;
 use super::writer::Writer;
 use crate::error::Error;
 use crate::key::ClaimKey;
 pub(super) use queue::{Batch, Lanes};
-use queue::{Claiming, Hold, Queue, Waiting, id_of};
+use queue::{Claiming, Confirming, Hold, Queue, Waiting, id_of};
 
 /// So many claims lost in a row, with none won between them, make the next one a likely duplicate.
 const LOST_IN_A_ROW: u32 = 4;
@@ -69,33 +69,42 @@ impl Group {
         }
     }
 
-    /// Inserts claims, together with whatever else waits: those of one call in one batch, as far as it holds them. An answer for each, in order.
+    /// Inserts claims, together with whatever else waits: those of one call in one batch, as far as it holds them. An answer for each, in
+    /// order. More than the queue holds enter it one part after the other; an error means that nothing entered.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         writer: &Writer,
-        inserts: impl ExactSizeIterator<Item = Arc<Insert>>,
+        mut inserts: impl ExactSizeIterator<Item = Arc<Insert>>,
     ) -> Result<Vec<oneshot::Receiver<Result<Inserted, Error>>>, Error> {
-        let deadline = Instant::now() + self.patience;
-        self.enter(&self.claims_room, inserts.len(), "claim").await?;
         let mut answers = Vec::with_capacity(inserts.len());
-        let waiting = inserts.map(|insert| {
-            let (answer, answered) = oneshot::channel();
-            answers.push(answered);
-            let (id, bytes) = (id_of(&insert.key), insert.claim.request.len());
-            Waiting { job: insert, id, bytes, deadline, answer }
-        });
-        self.submit(writer, |queue, group| {
-            let mut blocked = Vec::new();
-            for claim in waiting {
-                if queue.blocked.contains_key(&claim.id) {
-                    group.claims_room.add_permits(1);
-                    blocked.push(claim);
-                } else {
-                    queue.claims.push_back(claim);
-                }
+        while inserts.len() > 0 {
+            let part = inserts.len().min(self.capacity);
+            let deadline = Instant::now() + self.patience;
+            let entered = self.enter(&self.claims_room, part, "claim").await;
+            let entered = entered.and_then(|()| {
+                let waiting = inserts.by_ref().take(part).map(|insert| {
+                    let (answer, answered) = oneshot::channel();
+                    answers.push(answered);
+                    let (id, bytes) = (id_of(&insert.key), insert.claim.request.len());
+                    Waiting { job: insert, id, bytes, deadline, answer }
+                });
+                self.submit(writer, |queue, group| {
+                    let mut blocked = Vec::new();
+                    for claim in waiting {
+                        if queue.blocked.contains_key(&claim.id) {
+                            group.claims_room.add_permits(1);
+                            blocked.push(claim);
+                        } else {
+                            queue.claims.push_back(claim);
+                        }
+                    }
+                    blocked
+                })
+            });
+            if let Err(error) = entered {
+                return refuse_the_rest(answers, inserts.len(), error);
             }
-            blocked
-        })?;
+        }
         Ok(answers)
     }
 
@@ -103,21 +112,29 @@ impl Group {
     pub(crate) async fn confirm(
         self: &Arc<Self>,
         writer: &Writer,
-        confirms: impl ExactSizeIterator<Item = Arc<Confirm>>,
+        mut confirms: impl ExactSizeIterator<Item = Arc<Confirm>>,
     ) -> Result<Vec<oneshot::Receiver<Result<bool, Error>>>, Error> {
-        let deadline = Instant::now() + self.patience;
-        self.enter(&self.confirms_room, confirms.len(), "settle").await?;
         let mut answers = Vec::with_capacity(confirms.len());
-        let waiting = confirms.map(|confirm| {
-            let (answer, answered) = oneshot::channel();
-            answers.push(answered);
-            let (id, bytes) = (id_of(&confirm.key), confirm.receipt.as_ref().map_or(0, |r| r.bytes.len()));
-            Waiting { job: confirm, id, bytes, deadline, answer }
-        });
-        self.submit(writer, |queue, _| {
-            queue.confirms.extend(waiting);
-            Vec::new()
-        })?;
+        while confirms.len() > 0 {
+            let part = confirms.len().min(self.capacity);
+            let deadline = Instant::now() + self.patience;
+            let entered = self.enter(&self.confirms_room, part, "settle").await;
+            let entered = entered.and_then(|()| {
+                let waiting = confirms.by_ref().take(part).map(|confirm| {
+                    let (answer, answered) = oneshot::channel();
+                    answers.push(answered);
+                    let bytes = confirm.receipt.as_ref().map_or(0, |r| r.bytes.len());
+                    Waiting { id: id_of(&confirm.key), job: confirm, bytes, deadline, answer }
+                });
+                self.submit(writer, |queue, _| {
+                    queue.confirms.extend(waiting);
+                    Vec::new()
+                })
+            });
+            if let Err(error) = entered {
+                return refuse_the_rest(answers, confirms.len(), error);
+            }
+        }
         Ok(answers)
     }
 
@@ -126,26 +143,17 @@ impl Group {
         self.lock().claims.len()
     }
 
-    /// Takes places in the queue, which are given back when the rows leave it.
+    /// Takes places in the queue, all at once and no more than it has; they are given back when the rows leave it.
     async fn enter(&self, room: &Semaphore, places: usize, what: &'static str) -> Result<(), Error> {
-        let mut left = places;
-        while left > 0 {
-            // More than the queue holds can never enter together.
-            let some = u32::try_from(left.min(self.capacity)).unwrap_or(u32::MAX);
-            match room.try_acquire_many(some) {
-                Ok(places) => places.forget(),
-                Err(_) => {
-                    match Box::pin(tokio::time::timeout(self.patience, room.acquire_many(some))).await {
-                        Ok(Ok(places)) => places.forget(),
-                        Ok(Err(_)) => return Err(Error::Closed),
-                        Err(_) => {
-                            room.add_permits(places - left);
-                            return Err(Error::Busy { what, waited: self.patience });
-                        }
-                    }
-                }
-            }
-            left -= some as usize;
+        let places = u32::try_from(places).unwrap_or(u32::MAX);
+        if let Ok(places) = room.try_acquire_many(places) {
+            places.forget();
+            return Ok(());
+        }
+        match Box::pin(tokio::time::timeout(self.patience, room.acquire_many(places))).await {
+            Ok(Ok(places)) => places.forget(),
+            Ok(Err(_)) => return Err(Error::Closed),
+            Err(_) => return Err(Error::Busy { what, waited: self.patience }),
         }
         Ok(())
     }
@@ -224,15 +232,21 @@ impl Group {
             Ok(written) => {
                 let mut lost = Vec::new();
                 for claim in batch.claims {
-                    if written.claims.has(&claim.job.token) {
+                    if written.claims.knows(&claim.job.token) == Some(true) {
                         claim.answer(Ok(Inserted::New { at: written.at, handed_over }));
                     } else {
                         lost.push(claim);
                     }
                 }
+                let mut untold = Vec::new();
                 for confirm in batch.confirms {
-                    let is_written = written.confirms.has(&confirm.job.facts.token);
-                    confirm.answer(Ok(is_written));
+                    match written.confirms.knows(&confirm.job.facts.token) {
+                        Some(is_written) => confirm.answer(Ok(is_written)),
+                        None => untold.push(confirm),
+                    }
+                }
+                if !untold.is_empty() {
+                    self.tasks.spawn(self.clone().read_outcomes(untold, handed_over));
                 }
                 self.count_lost(lost.len(), written.claims.is_any());
                 if !lost.is_empty() {
@@ -253,11 +267,7 @@ impl Group {
                 };
                 // Outcomes first here too.
                 for confirm in batch.confirms {
-                    let (db, first) = (self.db.clone(), first.clone());
-                    self.tasks.spawn(async move {
-                        let written = db.confirm(&confirm.job, first).await;
-                        confirm.answer(written);
-                    });
+                    self.confirm_alone(confirm, first.clone());
                 }
                 for claim in batch.claims {
                     self.tasks.spawn(self.clone().insert_alone(claim, first.clone()));
@@ -299,12 +309,18 @@ impl Group {
         let keys: Vec<&ClaimKey> = lost.iter().map(|claim| &claim.job.key).collect();
         let mut found = match self.db.rows(&keys).await {
             Ok(found) => found,
-            // Each for itself, then.
-            Err(_) => HashMap::new(),
+            // Each for itself, then. It may be ours all the same, and then since the batch: see below.
+            Err(_) => {
+                for claim in lost {
+                    let first = First::Failed { error: not_told(), handed_over };
+                    self.tasks.spawn(self.clone().insert_alone(claim, first));
+                }
+                return;
+            }
         };
         for claim in lost {
             match found.remove(&claim.job.key) {
-                // An earlier try of the same insert, of which nobody knew.
+                // Where the database does not say which rows it wrote; or an earlier try of the same insert, of which nobody knew.
                 Some(view) if view.facts.token == claim.job.token => {
                     claim.answer(Ok(Inserted::New { at: None, handed_over }));
                 }
@@ -314,6 +330,31 @@ impl Group {
                 }
             }
         }
+    }
+
+    /// Which outcomes of a batch were written, in one read, where the database told only how many.
+    async fn read_outcomes(self: Arc<Self>, untold: Vec<Confirming>, handed_over: Instant) {
+        let keys: Vec<&ClaimKey> = untold.iter().map(|confirm| &confirm.job.key).collect();
+        let found = self.db.rows(&keys).await;
+        for confirm in untold {
+            match &found {
+                Ok(found) => {
+                    let view = found.get(&confirm.job.key);
+                    let is_written = view.is_some_and(|view| is_confirmed_by(view, confirm.job.facts.token));
+                    confirm.answer(Ok(is_written));
+                }
+                Err(_) => self.confirm_alone(confirm, First::Failed { error: not_told(), handed_over }),
+            }
+        }
+    }
+
+    /// One outcome by itself.
+    fn confirm_alone(&self, confirm: Confirming, first: First) {
+        let db = self.db.clone();
+        self.tasks.spawn(async move {
+            let written = db.confirm(&confirm.job, first).await;
+            confirm.answer(written);
+        });
     }
 
     /// One claim by itself; when it turns out that a stranger's transaction holds its key, in the lane of those.
@@ -353,6 +394,31 @@ impl Group {
             tokio::time::sleep_until(next.into()).await;
         }
     }
+}
+
+/// A row of a committed batch of which nobody said whether it was written: as after a lost acknowledgement, it is read back.
+fn not_told() -> DbErr {
+    DbErr::Custom("whether this row of a batch was written could not be read".into())
+}
+
+/// What some of a call's rows get that did not enter; the call itself, where none did.
+fn refuse_the_rest<A>(
+    mut answers: Vec<oneshot::Receiver<Result<A, Error>>>,
+    rest: usize,
+    error: Error,
+) -> Result<Vec<oneshot::Receiver<Result<A, Error>>>, Error> {
+    if answers.is_empty() {
+        return Err(error);
+    }
+    for _ in 0..rest {
+        let (answer, answered) = oneshot::channel();
+        let _ = answer.send(Err(match error {
+            Error::Busy { what, waited } => Error::Busy { what, waited },
+            _ => Error::Closed,
+        }));
+        answers.push(answered);
+    }
+    Ok(answers)
 }
 
 /// Waits for an answer. Without one the store has been closed meanwhile.

@@ -141,7 +141,7 @@ fn bad_url(error: &sqlx::Error) -> Error {
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-fn unreachable(error: sqlx::Error) -> Error {
+pub(super) fn unreachable(error: sqlx::Error) -> Error {
     Error::Connect(sea_orm::DbErr::Conn(sea_orm::RuntimeErr::SqlxError(std::sync::Arc::new(error))))
 }
 
@@ -171,9 +171,13 @@ mod postgres {
         pool: PgPoolOptions,
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
-        let connect = connect.disable_statement_logging();
+        let mut connect = connect.disable_statement_logging();
+        if options.pooler {
+            // Nothing of ours is a float, and PgBouncer refuses a start-up parameter that it does not know.
+            connect = connect.statement_cache_capacity(0).extra_float_digits(None);
+        }
         let open = async |connections| {
-            pool!(pool.clone(), connections, options).connect_with(connect.clone()).await.map_err(unreachable)
+            pool!(pool.clone(), connections, options).connect_with(connect.clone()).await.map_err(refused)
         };
         Ok(Pools {
             dialect: Dialect::Postgres,
@@ -182,6 +186,16 @@ mod postgres {
             read: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.read_connections).await?),
             pooler: options.pooler,
         })
+    }
+
+    /// The server itself knows every parameter that the driver sends.
+    fn refused(error: sqlx::Error) -> Error {
+        match error.as_database_error().map(|e| e.message()) {
+            Some(said) if said.contains("startup parameter") => Error::Config(vec![format!(
+                "a pooler stands before the server and says: {said}; set pooler, or let the pooler ignore that parameter"
+            )]),
+            _ => unreachable(error),
+        }
     }
 }
 
@@ -239,6 +253,11 @@ mod sqlite {
         pool: SqlitePoolOptions,
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
+        if options.pooler {
+            return Err(Error::Config(vec![
+                "pooler is set, and SQLite is a file with nothing before it: leave the option out".to_owned(),
+            ]));
+        }
         let connect = connect
             .disable_statement_logging()
             .journal_mode(SqliteJournalMode::Wal)

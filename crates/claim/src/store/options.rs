@@ -27,8 +27,10 @@ pub struct StoreOptions {
     pub contention_retries: u32,
     /// Opens a database whose commits may be lost at a power cut. Stands on every report.
     pub allow_non_durable: bool,
-    /// A pooler in transaction mode (PgBouncer, ProxySQL) stands between the store and the server. Every statement, reads included, then
-    /// runs in a transaction of its own and nothing is kept prepared: four round trips instead of one. Default `false`.
+    /// A pooler that lends its servers transaction by transaction (PgBouncer with `pool_mode = transaction`, ProxySQL) stands between the
+    /// store and the server. Then every statement, reads included, runs in a transaction of its own, under no name, and nothing
+    /// depends on the session: on PostgreSQL four round trips instead of one for each claim, settle and read. SQLite refuses it.
+    /// What the pooler has to be told stands in `docs/poolers.md`. Default `false`.
     pub pooler: bool,
     /// Must equal the namespace that the first migration wrote, if given.
     pub namespace: Option<Namespace>,

@@ -14,6 +14,8 @@ mod lost_outcome;
 mod never_forgotten;
 #[path = "cases/one_key.rs"]
 mod one_key;
+#[path = "cases/pooler.rs"]
+mod pooler;
 #[path = "cases/replayed_failures.rs"]
 mod replayed_failures;
 #[path = "cases/scope.rs"]

@@ -187,7 +187,12 @@ async fn server(asked: &Asked<'_>) -> Result<Vec<String>, Error> {
             let log_bin = setting(asked, "SELECT CAST(@@log_bin AS CHAR) AS v").await?;
             // Deprecated: not there some day, and then nothing but ROW.
             let shown = "SHOW SESSION VARIABLES LIKE 'binlog_format'";
-            let shown = rows(asked.db, asked.dialect, asked.pooler, Statement::from_string(asked.dialect.backend(), shown));
+            let shown = rows(
+                asked.db,
+                asked.dialect,
+                asked.pooler,
+                Statement::from_string(asked.dialect.backend(), shown),
+            );
             let format = match shown.await.map_err(Error::Connect)?.first() {
                 Some(row) => text(row, "Value").map_err(Error::Connect)?,
                 None => "ROW".to_owned(),

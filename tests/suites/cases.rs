@@ -21,6 +21,9 @@ mod replayed_failures;
 #[path = "cases/scope.rs"]
 mod scope;
 
+#[path = "cases/slow_provider.rs"]
+mod slow_provider;
+
 /// The service of the cases, where this program was started as one.
 #[tokio::test]
 async fn service() {

@@ -1,11 +1,13 @@
 //! The store's own connections: built from a URL, or from the host pool's options, so that TLS, search path,
 //! credentials and hooks are inherited. Must run on the writer's runtime, to which the connections then belong.
 
+use std::time::Duration;
+
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult, Statement};
 
 use super::dialect::Dialect;
 use super::options::StoreOptions;
-use super::tx::Tx;
+use super::tx::{Begin, Tx};
 use crate::error::Error;
 
 /// Where the store's connections come from.
@@ -27,6 +29,8 @@ pub(crate) struct Pools {
     pub(crate) read: DatabaseConnection,
     /// A pooler in transaction mode stands between.
     pub(crate) pooler: bool,
+    /// How long a write waits for somebody else's lock before it is tried again.
+    pub(crate) lock_timeout: Duration,
 }
 
 impl Pools {
@@ -38,17 +42,22 @@ impl Pools {
 
     /// A transaction for one or more inserts of claims, on the connections that are kept for them.
     pub(crate) async fn begin_claim(&self) -> Result<Tx, DbErr> {
-        Tx::begin(&self.claims, self.pooler, self.dialect.writing()).await
+        Tx::begin(&self.claims, self.writing()).await
     }
 
     /// A transaction for any other write.
     pub(crate) async fn begin(&self) -> Result<Tx, DbErr> {
-        Tx::begin(&self.write, self.pooler, self.dialect.writing()).await
+        Tx::begin(&self.write, self.writing()).await
+    }
+
+    fn writing(&self) -> Begin {
+        Begin { options: self.dialect.writing(), lock_timeout: Some(self.lock_timeout), pooler: self.pooler }
     }
 
     /// A transaction that reads everything at one snapshot.
     pub(crate) async fn begin_snapshot(&self) -> Result<Tx, DbErr> {
-        Tx::begin(&self.read, self.pooler, self.dialect.snapshot()).await
+        let (options, pooler) = (self.dialect.snapshot(), self.pooler);
+        Tx::begin(&self.read, Begin { options, lock_timeout: None, pooler }).await
     }
 
     /// One read, on a connection that writes nothing.
@@ -67,7 +76,8 @@ pub(crate) async fn rows(
     if !pooler {
         return db.query_all_raw(statement).await;
     }
-    let tx = Tx::begin(db, pooler, dialect.reading()).await?;
+    let begin = Begin { options: dialect.reading(), lock_timeout: None, pooler };
+    let tx = Tx::begin(db, begin).await?;
     let rows = tx.query_all_raw(statement).await?;
     tx.commit().await?;
     Ok(rows)
@@ -185,6 +195,7 @@ mod postgres {
             write: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
             read: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.read_connections).await?),
             pooler: options.pooler,
+            lock_timeout: options.lock_timeout,
         })
     }
 
@@ -222,6 +233,7 @@ mod mysql {
             write: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
             read: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.read_connections).await?),
             pooler: options.pooler,
+            lock_timeout: options.lock_timeout,
         })
     }
 }
@@ -301,6 +313,7 @@ mod sqlite {
             write,
             read: SqlxSqliteConnector::from_sqlx_sqlite_pool(read),
             pooler: false,
+            lock_timeout: options.lock_timeout,
         })
     }
 }

@@ -25,6 +25,10 @@ pub struct StoreOptions {
     /// How often a statement that the server rolled back because of others is tried again. Default 20, with
     /// jittered waits of up to 250 ms: some seconds of a hot key.
     pub contention_retries: u32,
+    /// How long a write in a transaction of the store's waits for a lock of somebody else's session, each time it is tried: MySQL
+    /// counts in whole seconds, and SQLite has a wait of its own (5 s). After the last of
+    /// [`contention_retries`](StoreOptions::contention_retries) it is [`Error::Contention`](crate::Error::Contention). Default 2 s.
+    pub lock_timeout: Duration,
     /// Opens a database whose commits may be lost at a power cut. Stands on every report.
     pub allow_non_durable: bool,
     /// A pooler that lends its servers transaction by transaction (PgBouncer with `pool_mode = transaction`, ProxySQL) stands between the
@@ -47,6 +51,7 @@ impl StoreOptions {
             read_connections: 2,
             acquire_timeout: Duration::from_secs(10),
             contention_retries: 20,
+            lock_timeout: Duration::from_secs(2),
             allow_non_durable: false,
             pooler: false,
             namespace: None,
@@ -66,6 +71,8 @@ impl StoreOptions {
         check(self.write_connections > 0, "write_connections is zero");
         check(self.read_connections > 0, "read_connections is zero");
         check(!self.acquire_timeout.is_zero(), "acquire_timeout is zero");
+        // Zero is what PostgreSQL takes for "never".
+        check(self.lock_timeout >= Duration::from_millis(1), "lock_timeout is shorter than 1 ms");
         faults
     }
 }

@@ -28,7 +28,8 @@ const FOR_HOSTS: Pooling = Pooling {
     ..TRANSACTIONS
 };
 /// As many people have it: nothing is said at the login.
-const QUIET: Pooling = Pooling { more: "ignore_startup_parameters = extra_float_digits", ..TRANSACTIONS };
+const QUIET: Pooling =
+    Pooling { more: "ignore_startup_parameters = extra_float_digits, options", ..TRANSACTIONS };
 
 fn declared() -> StoreOptions {
     StoreOptions { pooler: true, ..StoreOptions::new(LEASE) }
@@ -166,7 +167,7 @@ async fn a_pooler_that_nobody_declared_is_refused() {
     let db = TestDb::new(Backend::Postgres).await;
     let loud = PgBouncer::start(&db, TRANSACTIONS).await;
     let said = refusal(loud.url(), StoreOptions::new(LEASE)).await;
-    assert!(said.contains("set pooler") && said.contains("extra_float_digits"), "{said}");
+    assert!(said.contains("set pooler") && said.contains("startup parameter"), "{said}");
     for servers in [1, 2] {
         let quiet = PgBouncer::start(&db, Pooling { servers, ..QUIET }).await;
         let said = refusal(quiet.url(), StoreOptions::new(LEASE)).await;
@@ -176,13 +177,15 @@ async fn a_pooler_that_nobody_declared_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pooler_that_lends_whole_sessions_need_not_be_declared() {
+async fn a_pooler_that_lends_whole_sessions_is_declared_too() {
     if !is_run() {
         return;
     }
     let db = TestDb::new(Backend::Postgres).await;
     let sessions = PgBouncer::start(&db, Pooling { mode: "session", servers: 20, ..QUIET }).await;
-    let store = ClaimStore::connect(sessions.url(), StoreOptions::new(LEASE)).await.unwrap();
+    let said = refusal(sessions.url(), StoreOptions::new(LEASE)).await;
+    assert!(said.contains("drops what connections are opened with"), "{said}");
+    let store = open(sessions.url()).await;
     drop(won(&store, &key("m1"), never()).await);
     assert_eq!(state(&store, &key("m1")).await, State::InFlight);
 }

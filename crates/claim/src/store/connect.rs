@@ -42,7 +42,8 @@ impl Pools {
 
     /// A transaction for one or more inserts of claims, on the connections that are kept for them.
     pub(crate) async fn begin_claim(&self) -> Result<Tx, DbErr> {
-        Tx::begin(&self.claims, self.writing()).await
+        let begin = Begin { for_claims: true, ..self.writing() };
+        Tx::begin(&self.claims, begin).await
     }
 
     /// A transaction for any other write.
@@ -51,13 +52,17 @@ impl Pools {
     }
 
     fn writing(&self) -> Begin {
-        Begin { options: self.dialect.writing(), lock_timeout: Some(self.lock_timeout), pooler: self.pooler }
+        Begin {
+            options: self.dialect.writing(),
+            lock_timeout: Some(self.lock_timeout),
+            pooler: self.pooler,
+            for_claims: false,
+        }
     }
 
     /// A transaction that reads everything at one snapshot.
     pub(crate) async fn begin_snapshot(&self) -> Result<Tx, DbErr> {
-        let (options, pooler) = (self.dialect.snapshot(), self.pooler);
-        Tx::begin(&self.read, Begin { options, lock_timeout: None, pooler }).await
+        Tx::begin(&self.read, Begin::reading(self.dialect.snapshot(), self.pooler)).await
     }
 
     /// One read, on a connection that writes nothing.
@@ -76,8 +81,7 @@ pub(crate) async fn rows(
     if !pooler {
         return db.query_all_raw(statement).await;
     }
-    let begin = Begin { options: dialect.reading(), lock_timeout: None, pooler };
-    let tx = Tx::begin(db, begin).await?;
+    let tx = Tx::begin(db, Begin::reading(dialect.reading(), pooler)).await?;
     let rows = tx.query_all_raw(statement).await?;
     tx.commit().await?;
     Ok(rows)
@@ -155,6 +159,10 @@ pub(super) fn unreachable(error: sqlx::Error) -> Error {
     Error::Connect(sea_orm::DbErr::Conn(sea_orm::RuntimeErr::SqlxError(std::sync::Arc::new(error))))
 }
 
+/// Beside the batches' connections, one for rows that are tried alone: those of a failed batch, and those that strangers hold up.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const LANE_OF_THEIR_OWN: u32 = 1;
+
 /// What all pools of ours share. `test_before_acquire` is off: the ping costs a fifth of the throughput of one task, and a dead
 /// connection shows as an unclear commit, which is read back anyway.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
@@ -169,12 +177,24 @@ macro_rules! pool {
 }
 
 #[cfg(feature = "postgres")]
-mod postgres {
+pub(super) mod postgres {
     use sea_orm::SqlxPostgresConnector;
     use sqlx::ConnectOptions;
     use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
-    use super::{Dialect, Error, Pools, StoreOptions, unreachable};
+    use super::{Dialect, Error, LANE_OF_THEIR_OWN, Pools, StoreOptions, unreachable};
+
+    /// Settings of the connections on which batches are written. A row that a stranger's transaction holds must not hold up its neighbours
+    /// for long. And each row is looked up by its key: a plan that reads the whole table, made while that was small, would be kept
+    /// while it grows.
+    pub(in crate::store) const FOR_CLAIMS: [(&str, &str); 5] = [
+        // Known by this for connections that nobody else shares: see `check::pooler`.
+        ("earmark.lane", "claims"),
+        ("lock_timeout", "100ms"),
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+    ];
 
     pub(super) async fn open(
         connect: PgConnectOptions,
@@ -186,14 +206,18 @@ mod postgres {
             // Nothing of ours is a float, and PgBouncer refuses a start-up parameter that it does not know.
             connect = connect.statement_cache_capacity(0).extra_float_digits(None);
         }
-        let open = async |connections| {
-            pool!(pool.clone(), connections, options).connect_with(connect.clone()).await.map_err(refused)
+        // Behind a pooler they go with each transaction.
+        let for_claims = if options.pooler { connect.clone() } else { connect.clone().options(FOR_CLAIMS) };
+        let open = async |connect: &PgConnectOptions, connections| {
+            let pool = pool!(pool.clone(), connections, options);
+            let pool = pool.connect_with(connect.clone()).await.map_err(refused)?;
+            Ok::<_, Error>(SqlxPostgresConnector::from_sqlx_postgres_pool(pool))
         };
         Ok(Pools {
             dialect: Dialect::Postgres,
-            claims: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
-            write: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
-            read: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.read_connections).await?),
+            claims: open(&for_claims, options.write_connections + LANE_OF_THEIR_OWN).await?,
+            write: open(&connect, options.write_connections).await?,
+            read: open(&connect, options.read_connections).await?,
             pooler: options.pooler,
             lock_timeout: options.lock_timeout,
         })
@@ -213,10 +237,17 @@ mod postgres {
 #[cfg(feature = "mysql")]
 mod mysql {
     use sea_orm::SqlxMySqlConnector;
-    use sqlx::ConnectOptions;
     use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+    use sqlx::{ConnectOptions, Executor};
 
-    use super::{Dialect, Error, Pools, StoreOptions, unreachable};
+    use super::{Dialect, Error, LANE_OF_THEIR_OWN, Pools, StoreOptions, unreachable};
+
+    /// Settings of the connections on which batches are written: a row that a stranger's transaction holds must not hold up its
+    /// neighbours for long (a second is the least that MySQL knows); and a batch that looks for keys that exist must lock none that do not.
+    const FOR_CLAIMS: [&str; 2] = [
+        "SET SESSION innodb_lock_wait_timeout = 1",
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    ];
 
     pub(super) async fn open(
         connect: MySqlConnectOptions,
@@ -224,14 +255,26 @@ mod mysql {
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
         let connect = connect.disable_statement_logging();
-        let open = async |connections| {
-            pool!(pool.clone(), connections, options).connect_with(connect.clone()).await.map_err(unreachable)
+        let open = async |pool: &MySqlPoolOptions, connections| {
+            let pool = pool!(pool.clone(), connections, options);
+            let pool = pool.connect_with(connect.clone()).await.map_err(unreachable)?;
+            Ok::<_, Error>(SqlxMySqlConnector::from_sqlx_mysql_pool(pool))
         };
+        // In the place of a hook of the host's, if it has one: there is no way to call both.
+        let for_claims = pool.clone().after_connect(|connection, _| {
+            Box::pin(async move {
+                for setting in FOR_CLAIMS {
+                    connection.execute(setting).await?;
+                }
+                Ok(())
+            })
+        });
+        let for_claims = if options.pooler { &pool } else { &for_claims };
         Ok(Pools {
             dialect: Dialect::MySql,
-            claims: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
-            write: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
-            read: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.read_connections).await?),
+            claims: open(for_claims, options.write_connections + LANE_OF_THEIR_OWN).await?,
+            write: open(&pool, options.write_connections).await?,
+            read: open(&pool, options.read_connections).await?,
             pooler: options.pooler,
             lock_timeout: options.lock_timeout,
         })

@@ -21,6 +21,14 @@ pub(crate) struct Begin {
     pub(crate) lock_timeout: Option<Duration>,
     /// A pooler in transaction mode stands between.
     pub(crate) pooler: bool,
+    /// It writes a batch, with what a connection for batches has been told where nothing stands between.
+    pub(crate) for_claims: bool,
+}
+
+impl Begin {
+    pub(crate) fn reading(options: TransactionOptions, pooler: bool) -> Self {
+        Self { options, lock_timeout: None, pooler, for_claims: false }
+    }
 }
 
 /// A transaction, rolled back when it is dropped.
@@ -33,17 +41,18 @@ pub(crate) enum Tx {
     MySql(Box<mysql::Tx>),
 }
 
+// In boxes: the driver's futures are deep, and every caller's future, the user's own too, would hold them all.
 impl Tx {
     pub(crate) async fn begin(db: &DatabaseConnection, begin: Begin) -> Result<Self, DbErr> {
         match &db.inner {
             #[cfg(feature = "postgres")]
             sea_orm::DatabaseConnectionType::SqlxPostgresPoolConnection(_) => {
-                let tx = postgres::Tx::begin(db.get_postgres_connection_pool(), &begin).await?;
+                let tx = Box::pin(postgres::Tx::begin(db.get_postgres_connection_pool(), &begin)).await?;
                 Ok(Self::Postgres(Box::new(tx)))
             }
             #[cfg(feature = "mysql")]
             sea_orm::DatabaseConnectionType::SqlxMySqlPoolConnection(_) => {
-                let tx = mysql::Tx::begin(db.get_mysql_connection_pool(), &begin).await?;
+                let tx = Box::pin(mysql::Tx::begin(db.get_mysql_connection_pool(), &begin)).await?;
                 Ok(Self::MySql(Box::new(tx)))
             }
             _ => db.begin_with_options(begin.options).await.map(Self::SeaOrm),
@@ -54,9 +63,9 @@ impl Tx {
         match self {
             Self::SeaOrm(tx) => tx.commit().await,
             #[cfg(feature = "postgres")]
-            Self::Postgres(tx) => tx.commit().await,
+            Self::Postgres(tx) => Box::pin(tx.commit()).await,
             #[cfg(feature = "mysql")]
-            Self::MySql(tx) => tx.commit().await,
+            Self::MySql(tx) => Box::pin(tx.commit()).await,
         }
     }
 
@@ -64,9 +73,9 @@ impl Tx {
         match self {
             Self::SeaOrm(tx) => tx.rollback().await,
             #[cfg(feature = "postgres")]
-            Self::Postgres(tx) => tx.rollback().await,
+            Self::Postgres(tx) => Box::pin(tx.rollback()).await,
             #[cfg(feature = "mysql")]
-            Self::MySql(tx) => tx.rollback().await,
+            Self::MySql(tx) => Box::pin(tx.rollback()).await,
         }
     }
 }
@@ -162,7 +171,7 @@ macro_rules! driver {
                 done.map(ExecResult::from).map_err(errors::exec)
             }
 
-            pub(super) async fn commit(self) -> Result<(), DbErr> {
+            pub(in crate::store) async fn commit(self) -> Result<(), DbErr> {
                 self.connection.into_inner().commit().await.map_err(errors::query)
             }
 
@@ -179,8 +188,22 @@ macro_rules! driver {
 }
 
 #[cfg(feature = "postgres")]
-mod postgres {
+pub(super) mod postgres {
+    use sqlx::postgres::{PgArguments, PgRow, Postgres};
+
+    use crate::store::connect::postgres::FOR_CLAIMS;
+
     driver!(sqlx::Postgres);
+
+    impl Tx {
+        /// A statement whose values are sqlx's own.
+        pub(in crate::store) async fn fetch_all(
+            &self,
+            asked: sqlx::query::Query<'_, Postgres, PgArguments>,
+        ) -> Result<Vec<PgRow>, sqlx::Error> {
+            asked.persistent(self.kept).fetch_all(&mut **self.connection.lock().await).await
+        }
+    }
 
     /// All of it belongs to the transaction and ends with it.
     fn sql(begin: &Begin) -> String {
@@ -191,7 +214,11 @@ mod postgres {
         if let Some(mode) = begin.options.access_mode {
             sql.push_str(&format!(" {mode}"));
         }
-        if let Some(patience) = begin.lock_timeout {
+        if begin.for_claims && begin.pooler {
+            for (name, value) in FOR_CLAIMS {
+                sql.push_str(&format!("; SET LOCAL {name} = '{value}'"));
+            }
+        } else if let Some(patience) = begin.lock_timeout {
             sql.push_str(&format!("; SET LOCAL lock_timeout = {}", patience.as_millis()));
         }
         sql
@@ -207,7 +234,7 @@ mod mysql {
         let mut sql = String::new();
         if let Some(patience) = begin.lock_timeout {
             // Whole seconds. The second is for a table's own lock, which whoever changes the table holds.
-            let seconds = patience.as_millis().div_ceil(1000).max(1);
+            let seconds = if begin.for_claims { 1 } else { patience.as_millis().div_ceil(1000).max(1) };
             sql.push_str(&format!(
                 "SET SESSION innodb_lock_wait_timeout = {seconds}, SESSION lock_wait_timeout = {seconds}; "
             ));

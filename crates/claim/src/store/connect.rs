@@ -210,7 +210,7 @@ pub(super) mod postgres {
         let for_claims = if options.pooler { connect.clone() } else { connect.clone().options(FOR_CLAIMS) };
         let open = async |connect: &PgConnectOptions, connections| {
             let pool = pool!(pool.clone(), connections, options);
-            let pool = pool.connect_with(connect.clone()).await.map_err(refused)?;
+            let pool = pool.connect_with(connect.clone()).await.map_err(|e| refused(e, options.pooler))?;
             Ok::<_, Error>(SqlxPostgresConnector::from_sqlx_postgres_pool(pool))
         };
         Ok(Pools {
@@ -224,11 +224,16 @@ pub(super) mod postgres {
     }
 
     /// The server itself knows every parameter that the driver sends.
-    fn refused(error: sqlx::Error) -> Error {
+    fn refused(error: sqlx::Error, pooler: bool) -> Error {
+        let fix = if pooler {
+            "take it out of the URL or the pool's options, and set it on the role or the database instead"
+        } else {
+            "set pooler (in the configuration: [database] pooler = true), or connect to the server itself"
+        };
         match error.as_database_error().map(|e| e.message()) {
-            Some(said) if said.contains("startup parameter") => Error::Config(vec![format!(
-                "a pooler stands before the server and says: {said}; set pooler, or let the pooler ignore that parameter"
-            )]),
+            Some(said) if said.contains("startup parameter") => {
+                Error::Config(vec![format!("a pooler stands before the server and says: {said}; {fix}")])
+            }
             _ => unreachable(error),
         }
     }

@@ -37,10 +37,10 @@ pub struct StoreOptions {
     pub lock_timeout: Duration,
     /// Opens a database whose commits may be lost at a power cut. Stands on every report.
     pub allow_non_durable: bool,
-    /// A pooler that lends its servers transaction by transaction (PgBouncer with `pool_mode = transaction`, ProxySQL) stands between the
-    /// store and the server. Then every statement, reads included, runs in a transaction of its own, under no name, and nothing
-    /// depends on the session: on PostgreSQL four round trips instead of one for each claim, settle and read. SQLite refuses it.
-    /// What the pooler has to be told stands in `docs/poolers.md`. Default `false`.
+    /// A pooler (PgBouncer, ProxySQL) stands between the store and the server, and lends it transaction by transaction or for whole
+    /// sessions. Then every statement, reads included, runs in a transaction of its own, under no name, and nothing depends on the
+    /// session: on PostgreSQL four round trips instead of one for a claim, settle or read by itself. On SQLite it is refused; on
+    /// PostgreSQL its absence is, where a pooler is found. What the pooler has to be told stands in `docs/poolers.md`. Default `false`.
     pub pooler: bool,
     /// Must equal the namespace that the first migration wrote, if given.
     pub namespace: Option<Namespace>,

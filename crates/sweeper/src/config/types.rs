@@ -29,7 +29,7 @@ pub struct Config {
 pub struct Database {
     /// Where to connect.
     pub url: SecretUrl,
-    /// A pooler in transaction mode stands before the database.
+    /// A pooler, in transaction or session mode, stands before the database.
     pub pooler: bool,
     /// Accepts a database that may lose commits that it acknowledged.
     pub allow_non_durable: bool,

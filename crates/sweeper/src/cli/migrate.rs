@@ -2,9 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use earmark_migrations::Dialect;
-use sea_orm::Database;
 
 use super::common::Common;
 use super::exit::Ended;
@@ -47,9 +45,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = args.common.load()?;
     let namespace = args.namespace.or_else(|| config.database.namespace.clone());
     let options = setup::connect_options(&config, &creating(config.database.url.expose()));
-    let db = Database::connect(options)
-        .await
-        .with_context(|| format!("the database {} cannot be reached", config.database.url.redacted()))?;
+    let db = setup::connect(&config, options).await?;
     let options =
         earmark_migrations::Options { namespace, guard: args.guard, pooler: config.database.pooler };
     let done = earmark_migrations::run(&db, &options).await.map_err(|error| match error {

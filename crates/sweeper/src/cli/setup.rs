@@ -9,7 +9,7 @@ use earmark_effects::credentials::{CredentialConfig, Credentials, Scheme as Effe
 use earmark_effects::http::{HttpEffect, HttpOptions};
 use earmark_sweeper::config::{Config, Credential, HttpClient, Scheme, SecretSource, When};
 use earmark_sweeper::{Schedule, Sweeper, SweeperOptions};
-use sea_orm::ConnectOptions;
+use sea_orm::{ConnectOptions, Database, DatabaseConnection};
 
 /// Shortest time that a look may take.
 const LOOK_TIMEOUT_MIN: Duration = Duration::from_secs(30);
@@ -37,6 +37,17 @@ pub(crate) fn connect_options(config: &Config, url: &str) -> ConnectOptions {
         options.test_before_acquire(false);
     }
     options
+}
+
+/// Such a pool.
+pub(crate) async fn connect(config: &Config, options: ConnectOptions) -> anyhow::Result<DatabaseConnection> {
+    Database::connect(options).await.map_err(|error| {
+        // A server knows every parameter that the driver sends; PgBouncer does not.
+        let is_pooler = error.to_string().contains("startup parameter");
+        let fix = if is_pooler { " (a pooler stands before it: set database.pooler = true)" } else { "" };
+        let url = config.database.url.redacted();
+        anyhow::Error::new(error).context(format!("the database {url} cannot be reached{fix}"))
+    })
 }
 
 /// What the sidecar can perform: `http/1` claims, whoever made them.

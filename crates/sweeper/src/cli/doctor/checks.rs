@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
 use earmark_claim::failure::chain;
 use earmark_claim::{ClaimStore, ClaimView, Snapshot, State, Timestamp};
 use earmark_effects::http::FORM;
@@ -10,7 +9,7 @@ use earmark_migrations::{Inspection, inspect};
 use earmark_sweeper::config::Config;
 use earmark_sweeper::report::input::Window;
 use earmark_sweeper::report::{Moment, Untrusted, build};
-use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, TransactionTrait};
 
 use super::{Finding, Level};
 use crate::cli::{list, report, setup};
@@ -39,9 +38,7 @@ pub(super) async fn credentials(config: &Config) -> Vec<Finding> {
 pub(super) async fn schema(config: &Config) -> anyhow::Result<Vec<Finding>> {
     let mut options = setup::connect_options(config, config.database.url.expose());
     options.connect_timeout(CONNECT_TIMEOUT).acquire_timeout(CONNECT_TIMEOUT);
-    let db = Database::connect(options)
-        .await
-        .with_context(|| format!("the database {} cannot be reached", config.database.url.redacted()))?;
+    let db = setup::connect(config, options).await?;
     let inspected = if config.database.pooler { lent(&db).await } else { inspect(&db).await };
     let _ = db.close().await;
     Ok(match inspected {

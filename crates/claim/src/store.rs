@@ -81,7 +81,7 @@ impl ClaimStore {
         let opened = async {
             let pools = writer.run(async move { connect::open(source, &wanted).await }).await?;
             // Here and not on the writer's thread: a connection that the host's pool opened there would die with the store.
-            let weak_host = check::host(&host, pools.dialect).await?;
+            let weak_host = check::host(&host, pools.dialect, pools.pooler).await?;
             let wanted = options.clone();
             let checked = async move {
                 let found = check::all(&pools, weak_host, &wanted).await?;

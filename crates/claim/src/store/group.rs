@@ -163,7 +163,7 @@ impl Group {
             place.forget();
             return Ok(());
         }
-        match tokio::time::timeout(self.patience, room.acquire()).await {
+        match Box::pin(tokio::time::timeout(self.patience, room.acquire())).await {
             Ok(Ok(place)) => place.forget(),
             Ok(Err(_)) => return Err(Error::Closed),
             Err(_) => return Err(Error::Busy { what, waited: self.patience }),

@@ -95,7 +95,11 @@ async fn serve(earmark: &Earmark, provider: &str, order: Vec<usize>) {
                 let outcome =
                     earmark.run_http(KIND, &key(&format!("m{n}")), &call, Description::default()).await;
                 let outcome = outcome.unwrap_or_else(|error| panic!("m{n}: {}", failure::chain(&error)));
-                let open = matches!(outcome, Outcome::InFlight { .. } | Outcome::InDoubt { .. });
+                // Retryable: on a loaded machine a connection takes longer than it may.
+                let open = matches!(
+                    outcome,
+                    Outcome::InFlight { .. } | Outcome::InDoubt { .. } | Outcome::Retryable { .. }
+                );
                 assert!(open || matches!(outcome, Outcome::Confirmed(_)), "m{n}: {outcome:?}");
             }
         });

@@ -13,8 +13,8 @@ use crate::receipt::Receipt;
 use crate::state::{ClosedBy, Event, Facts, Outcome, State, Verb};
 use crate::store::ClaimStore;
 use crate::store::bind::{Insert, Note};
-use crate::store::row::ClaimView;
 use crate::store::ordinary::Inserted;
+use crate::store::row::ClaimView;
 use crate::store::write::Judged;
 use crate::time::Timestamp;
 

@@ -212,16 +212,14 @@ fn end_of<R>(
     match outcome {
         Ok(receipt) => {
             let provider_ref = receipt.provider_ref.map(provider_id);
-            let note =
-                Note { provider_ref: provider_ref.clone(), answer: receipt.answer, ..Note::default() };
+            let note = Note { provider_ref: provider_ref.clone(), answer: receipt.answer, ..Note::default() };
             (claim.ended(Outcome::Done { provider_ref }, Duration::ZERO), note)
         }
         Err(failure) => {
             let provider_ref = failure.provider_ref.map(provider_id);
             // However long the provider asks to wait: at the age limit a person must look.
-            let again_in = backoff
-                .after(tries.saturating_sub(1), failure.retry_after)
-                .min(claim.facts.declared.age_max);
+            let again_in =
+                backoff.after(tries.saturating_sub(1), failure.retry_after).min(claim.facts.declared.age_max);
             let detail = serde_json::json!({
                 "class": failure.class.as_str(),
                 "message": cut(failure.message, MESSAGE_BYTES_MAX),

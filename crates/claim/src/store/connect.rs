@@ -206,8 +206,8 @@ mod postgres {
 #[cfg(feature = "mysql")]
 mod mysql {
     use sea_orm::SqlxMySqlConnector;
-    use sqlx::{ConnectOptions, Executor};
     use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+    use sqlx::{ConnectOptions, Executor};
 
     use super::{Dialect, Error, LANE_OF_THEIR_OWN, Pools, StoreOptions, unreachable};
 

@@ -15,7 +15,11 @@ use crate::store::ordinary::Confirm;
 use crate::store::tx::Tx;
 use crate::time::Timestamp;
 
-pub(super) async fn write(pools: &Pools, claims: &[&Insert], confirms: &[&Confirm]) -> Result<Written, DbErr> {
+pub(super) async fn write(
+    pools: &Pools,
+    claims: &[&Insert],
+    confirms: &[&Confirm],
+) -> Result<Written, DbErr> {
     let sql = Dialect::Postgres.sql();
     let mut values = PgArguments::default();
     let text = if claims.is_empty() {

@@ -1,6 +1,6 @@
 //! How many bytes a claim takes on each database: the numbers behind the sizing table of docs/scaling.md.
 //!
-//! `cargo run -p earmark-tests --example claim_bytes -- 20000`, with the servers that the tests use (see `tests/run --help`).
+//! `cargo run -p earmark-tests --example claim_bytes -- 50000`, with the servers that the tests use (see `tests/run --help`).
 //! So many claims are made and confirmed through the store, each with a request of 331 bytes and a receipt of 212 in a database of
 //! its own, which is dropped again. Then the receipts and requests are dropped as a purge drops them.
 

@@ -5,6 +5,7 @@ mod check;
 mod connect;
 pub(crate) mod dialect;
 mod options;
+pub(crate) mod purge;
 pub(crate) mod row;
 mod sql;
 mod tries;
@@ -111,6 +112,7 @@ impl ClaimStore {
         let last = async move {
             let _ = db.pools.claims.close_by_ref().await;
             let _ = db.pools.write.close_by_ref().await;
+            let _ = db.pools.purge.close_by_ref().await;
             let _ = db.pools.read.close_by_ref().await;
         };
         self.inner.writer.close(last).await;

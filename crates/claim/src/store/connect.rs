@@ -24,6 +24,8 @@ pub(crate) struct Pools {
     /// For every other write: what a provider has answered must not wait behind those. (SQLite has one writer for both.)
     pub(crate) write: DatabaseConnection,
     pub(crate) read: DatabaseConnection,
+    /// For the purge, made at its first use: it takes no place of a claim or a settle. (SQLite has one writer for all.)
+    pub(crate) purge: DatabaseConnection,
 }
 
 pub(crate) async fn open(source: Source, options: &StoreOptions) -> Result<Pools, Error> {
@@ -133,6 +135,9 @@ mod postgres {
             claims: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
             write: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
             read: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.read_connections).await?),
+            purge: SqlxPostgresConnector::from_sqlx_postgres_pool(
+                pool!(pool.clone(), 1, options).connect_lazy_with(connect.clone()),
+            ),
         })
     }
 }
@@ -159,6 +164,9 @@ mod mysql {
             claims: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
             write: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
             read: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.read_connections).await?),
+            purge: SqlxMySqlConnector::from_sqlx_mysql_pool(
+                pool!(pool.clone(), 1, options).connect_lazy_with(connect.clone()),
+            ),
         })
     }
 }
@@ -230,6 +238,7 @@ mod sqlite {
         Ok(Pools {
             dialect: Dialect::Sqlite,
             claims: write.clone(),
+            purge: write.clone(),
             write,
             read: SqlxSqliteConnector::from_sqlx_sqlite_pool(read),
         })

@@ -55,6 +55,11 @@ impl Writer {
         }
     }
 
+    /// How many tasks have not ended.
+    pub(crate) fn tasks_running(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// Waits for every task to end, runs `last`, then stops the thread. New tasks are refused from now on.
     pub(crate) async fn close(&self, last: impl Future<Output = ()> + Send + 'static) {
         self.tasks.close();

@@ -11,7 +11,7 @@ use earmark_tests::claims::{
     begin, count, done, eventually, evidence, history, in_state, key, never, new_claim, purge, receipt, soon,
     state, store, view, waits_for_a_lock, won,
 };
-use earmark_tests::{TestDb, per_backend};
+use earmark_tests::{TestDb, per_layout};
 use sea_orm::ConnectionTrait;
 
 fn findings() -> [Finding; 5] {
@@ -37,7 +37,7 @@ async fn settled(store: &ClaimStore, claim: Claim<InFlight>, outcome: Result<Rec
     store.settle(claim, outcome, Backoff::default()).await.expect("a settle")
 }
 
-per_backend! {
+per_layout! {
     async fn every_finding_is_kept_in_every_state(db: TestDb) {
         let store = store(&db).await;
         for was in State::ALL {

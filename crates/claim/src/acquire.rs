@@ -13,8 +13,9 @@ use crate::receipt::Receipt;
 use crate::state::{ClosedBy, Event, Facts, Outcome, State, Verb};
 use crate::store::ClaimStore;
 use crate::store::bind::{Insert, Note};
+use crate::store::ordinary::Inserted;
 use crate::store::row::ClaimView;
-use crate::store::write::{Inserted, Judged};
+use crate::store::write::Judged;
 use crate::time::Timestamp;
 
 /// What `claim` answers. Losing a race is one of the answers; on every one of them the message may be acknowledged.
@@ -95,14 +96,9 @@ impl ClaimStore {
         let in_flight = new.not_before.is_none();
         let insert = Arc::new(self.insert_of(key, new, in_flight)?);
         let fingerprint = insert.claim.fingerprint;
-        // Deadlines count from before the statement is handed over.
-        let handed_over = Instant::now();
-        let db = self.inner.db.clone();
-        let sent = insert.clone();
-        let inserted = self.inner.writer.run(async move { db.insert(&sent).await }).await?;
-        match inserted {
-            Inserted::New(now) if in_flight => self.won(&insert, now, handed_over).await,
-            Inserted::New(_) => match self.find(key).await? {
+        match self.inner.group.claim(&self.inner.writer, insert.clone()).await? {
+            Inserted::New { at, handed_over } if in_flight => self.won(&insert, at, handed_over).await,
+            Inserted::New { .. } => match self.find(key).await? {
                 Some(view) => Ok(Claimed::of(&view, &fingerprint)),
                 None => Err(Error::NotFound(key.to_string())),
             },

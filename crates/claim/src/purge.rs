@@ -189,9 +189,9 @@ impl ClaimStore {
         self.inner.writer.run(async move { db.forget_sweepers(micros(silent_for)).await }).await
     }
 
-    /// Whether claims, settles or reads of this process are under way: background work steps aside for them.
+    /// Whether claims of this process wait to be written: background work steps aside for them.
     pub fn is_busy(&self) -> bool {
-        self.inner.writer.tasks_running() > 0
+        self.inner.group.claims_waiting() > 0
     }
 }
 

@@ -1,5 +1,6 @@
 //! How an attempt is settled by its holder.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::acquire::Claimed;
@@ -9,9 +10,10 @@ use crate::error::Error;
 use crate::failure::{Failure, Verdict, chain};
 use crate::policy::backoff;
 use crate::receipt::{Answer, Receipt, cut, provider_id};
-use crate::state::{Event, Outcome, State, Verb, next};
+use crate::state::{Event, Outcome, State, next};
 use crate::store::ClaimStore;
-use crate::store::bind::{self, Apply, Note};
+use crate::store::bind::{self, Note};
+use crate::store::ordinary::Confirm;
 use crate::store::row::ClaimView;
 use crate::store::write::{Ask, Judged};
 
@@ -144,30 +146,15 @@ impl ClaimStore {
         again_in: Duration,
     ) -> Result<Settled, Error> {
         let Claim { key, facts, .. } = claim;
-        let (outcome, note, receipt) = (outcome.clone(), note.clone(), receipt.cloned());
+        let outcome = outcome.clone();
         let event = Event::Settle { fence: facts.fence, token: facts.token, outcome, again_in };
         // The ordinary path: the first attempt of a claim, confirmed. One update, no event: the timeline is in the columns.
-        let ordinary = facts.fence == 1 && !facts.doubt;
-        if ordinary
+        if facts.fence == 1
             && let Ok(made) = next(facts, &event)
-            && (made.verb, made.to) == (Verb::Confirm, State::Confirmed)
+            && let Some(confirm) = Confirm::of(key, facts, &made, receipt)
+            && self.inner.group.confirm(&self.inner.writer, Arc::new(confirm)).await?
         {
-            let (db, key, facts, receipt) =
-                (self.inner.db.clone(), key.clone(), facts.clone(), receipt.clone());
-            let write = async move {
-                let apply = Apply {
-                    key: &key,
-                    facts: &facts,
-                    made: &made,
-                    token: facts.token,
-                    receipt: receipt.as_ref(),
-                    same_revision: false,
-                };
-                db.confirm(&apply).await
-            };
-            if self.inner.writer.run(write).await? {
-                return Ok(Settled::Moved(State::Confirmed));
-            }
+            return Ok(Settled::Moved(State::Confirmed));
         }
         let ask = Ask {
             key: key.clone(),
@@ -175,8 +162,8 @@ impl ClaimStore {
             // What the taking was judged on: a refusal must not be said to cover what its window does not.
             registered: Some(facts.declared.clone()),
             token: facts.token,
-            note,
-            receipt,
+            note: note.clone(),
+            receipt: receipt.cloned(),
             skip_locked: false,
         };
         let (db, written) = (self.inner.db.clone(), ask);

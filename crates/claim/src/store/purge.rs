@@ -1,6 +1,6 @@
 //! The purge's batches, on a connection of its own.
 
-use sea_orm::{ConnectionTrait, DbErr, QueryResult, TransactionTrait, Value};
+use sea_orm::{ConnectionTrait, DbErr, QueryResult, Value};
 
 use super::bind;
 use super::row::text;
@@ -60,7 +60,7 @@ impl Db {
     /// Events first, then the rows, in one transaction that holds the rows' locks.
     async fn batch_once(&self, batch: &Batch) -> Result<PurgeBatch, DbErr> {
         let (dialect, sql) = (self.pools.dialect, self.pools.dialect.sql());
-        let tx = self.pools.purge.begin_with_options(dialect.writing()).await?;
+        let tx = self.pools.begin_purge().await?;
         let values: Vec<Value> =
             vec![batch.from.as_micros().into(), batch.age.into(), i64::from(batch.most).into()];
         let picked = tx.query_all_raw(bind::statement(dialect, batch.pick, values)).await?;
@@ -68,17 +68,23 @@ impl Db {
             tx.rollback().await?;
             return Ok(PurgeBatch::default());
         };
-        let next: i64 = last.try_get_by("closed_at")?;
-        // Each is JSON by itself: a number, or the parts of a key.
-        let ids: Vec<String> = picked.iter().map(|row| text(row, "id")).collect::<Result<_, _>>()?;
-        let ids: Value = format!("[{}]", ids.join(",")).into();
+        let last: i64 = last.try_get_by("closed_at")?;
+        // One that was typed by hand and is no text is passed over: it must not stop the purge of all others.
+        let part = |row, column| text(row, column).ok();
+        let keys: Vec<_> = picked
+            .iter()
+            .filter_map(|row| Some([part(row, "tenant")?, part(row, "consumer")?, part(row, "message_id")?]))
+            .collect();
+        let keys: Value = serde_json::to_string(&keys).map_err(|e| DbErr::Json(e.to_string()))?.into();
         let written = async |sql| {
-            let done = tx.execute_raw(bind::statement(dialect, sql, vec![ids.clone()])).await;
+            let done = tx.execute_raw(bind::statement(dialect, sql, vec![keys.clone()])).await;
             done.map(|done| done.rows_affected())
         };
         let events = written(sql.purge_events).await?;
         let claims = written(batch.rows).await?;
         tx.commit().await?;
+        // What is left of that very moment comes with the next batch; unless all of this one was passed over.
+        let next = if claims == 0 { last.saturating_add(1) } else { last };
         let full = picked.len() >= batch.most as usize;
         Ok(PurgeBatch { claims, events, next: full.then(|| Timestamp::from_micros(next)) })
     }

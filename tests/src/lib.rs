@@ -6,6 +6,7 @@ pub mod db;
 pub mod effects;
 pub mod fault;
 pub mod http;
+pub mod old;
 pub mod process;
 pub mod provider;
 pub mod sweep;

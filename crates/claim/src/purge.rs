@@ -189,6 +189,14 @@ impl ClaimStore {
         self.inner.writer.run(async move { db.forget_sweepers(micros(silent_for)).await }).await
     }
 
+    /// The statements that find what is old, for a look at their plans; they bind a moment to begin at, an age in microseconds and a number
+    /// of rows.
+    #[doc(hidden)]
+    pub fn purge_picks(&self) -> [&'static str; 2] {
+        let sql = self.dialect().sql();
+        [sql.purge_pick, sql.tombstone_pick]
+    }
+
     /// Whether claims of this process wait to be written: background work steps aside for them.
     pub fn is_busy(&self) -> bool {
         self.inner.group.claims_waiting() > 0

@@ -8,9 +8,10 @@ use earmark_claim::{
     Recorded, Settled, State,
 };
 use earmark_tests::claims::{
-    begin, count, done, eventually, evidence, history, in_state, key, never, new_claim, purge, receipt, soon,
-    state, store, view, waits_for_a_lock, won,
+    begin, count, done, eventually, evidence, history, in_state, key, never, new_claim, receipt, soon, state,
+    store, view, waits_for_a_lock, won,
 };
+use earmark_tests::old::purge;
 use earmark_tests::{TestDb, per_layout};
 use sea_orm::ConnectionTrait;
 
@@ -63,7 +64,7 @@ per_layout! {
             for (i, finding) in findings().into_iter().enumerate() {
                 let key = key(&format!("{was}-{i}"));
                 in_state(&db, &store, &key, was, never()).await;
-                purge(&db, &key).await;
+                purge(&db, &store, &key).await;
                 is_kept(&store, &About::Key(key.clone()), &key, &finding).await;
             }
         }
@@ -73,7 +74,7 @@ per_layout! {
         let store = store(&db).await;
         let key = key("m1");
         in_state(&db, &store, &key, State::Confirmed, never()).await;
-        purge(&db, &key).await;
+        purge(&db, &store, &key).await;
         is_kept(&store, &About::Key(key.clone()), &key, &Finding::Done { ids: vec!["ch_2".into()] }).await;
         assert_eq!(state(&store, &key).await, State::Escalated);
     }

@@ -36,6 +36,11 @@ pub async fn purge(db: &TestDb, store: &ClaimStore, key: &ClaimKey) {
 
 /// Makes `PREFIX1` to `PREFIXn-1` out of `PREFIX0`, in one statement.
 pub async fn copy(db: &TestDb, prefix: &str, n: u32) {
+    copy_apart(db, prefix, n, Duration::ZERO).await;
+}
+
+/// The same, each closed by so much later than the one before it.
+pub async fn copy_apart(db: &TestDb, prefix: &str, n: u32, apart: Duration) {
     let digit = (0..10).map(|d| format!("SELECT {d} AS d")).collect::<Vec<_>>().join(" UNION ALL ");
     let places = (n - 1).max(1).ilog10() + 1;
     let from: Vec<_> = (0..places).map(|p| format!("({digit}) d{p}")).collect();
@@ -46,8 +51,13 @@ pub async fn copy(db: &TestDb, prefix: &str, n: u32) {
         Backend::Sqlite | Backend::Postgres => format!("'{prefix}' || {number}"),
     };
     let columns = columns(db).await;
-    let picked: Vec<_> =
-        columns.iter().map(|c| if c == "message_id" { id.clone() } else { format!("e.{c}") }).collect();
+    let apart = apart.as_micros();
+    let value = |column: &String| match column.as_str() {
+        "message_id" => id.clone(),
+        "closed_at" => format!("e.closed_at + {apart} * {number}"),
+        column => format!("e.{column}"),
+    };
+    let picked: Vec<_> = columns.iter().map(value).collect();
     let (columns, picked) = (columns.join(", "), picked.join(", "));
     let insert = format!(
         "INSERT INTO earmark_claim ({columns}) SELECT {picked} FROM earmark_claim e, {} \

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use sea_orm::{ConnectionTrait, DbErr};
 
-use super::bind::{self, Apply, Insert};
+use super::bind::{self, Apply, Insert, Note};
 use super::dialect::Fault;
 use super::row::ClaimView;
 use super::tries::{Tries, gone};
 use super::write::{Db, Failed};
-use crate::claim::Token;
+use crate::claim::{Claim, InFlight, Token};
 use crate::error::Error;
 use crate::key::ClaimKey;
 use crate::receipt::Answer;
@@ -41,8 +41,8 @@ pub(crate) struct Confirm {
 }
 
 impl Confirm {
-    /// `None` where the move is any other than the ordinary one, which the text of the batch has in it.
-    pub(crate) fn of(key: &ClaimKey, facts: &Facts, made: &Move, receipt: Option<&Answer>) -> Option<Self> {
+    /// `None` where the move is any other than the ordinary one, which the text of the batch has in it. Takes the answer out of the note.
+    pub(crate) fn of(claim: &Claim<InFlight>, made: Move, note: &mut Note) -> Option<Self> {
         let ordinary = Move {
             verb: Verb::Confirm,
             from: State::InFlight,
@@ -68,11 +68,11 @@ impl Confirm {
                 landing_horizon: None,
             },
         };
-        (facts.fence == 1 && *made == ordinary).then(|| Self {
-            key: key.clone(),
-            facts: Box::new(facts.clone()),
-            made: ordinary,
-            receipt: receipt.cloned(),
+        (made == ordinary).then(|| Self {
+            key: claim.key.clone(),
+            facts: claim.facts.clone(),
+            made,
+            receipt: note.answer.take(),
         })
     }
 

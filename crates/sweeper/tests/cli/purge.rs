@@ -90,3 +90,13 @@ async fn the_sidecar_purges_on_its_schedule_and_counts_it() {
     sidecar.signal("TERM");
     assert_eq!(sidecar.ended(), Some(0));
 }
+
+#[test]
+fn partitions_are_printed_for_postgres_and_refused_elsewhere() {
+    let place = Place::empty();
+    let printed = place.run(&["migrate", "--print", "postgres", "--partitions", "3"]);
+    printed.says(0, "CREATE TABLE earmark_claim_p2 PARTITION OF earmark_claim");
+    place.run(&["migrate", "--print", "postgres", "--partitions", "1"]).says(2, "use 2 to 256");
+    place.run(&["migrate", "--print", "mysql", "--partitions", "4"]).says(2, "only the tables for PostgreSQL");
+    place.run(&["migrate", "--partitions", "4"]).says(2, "only the tables for PostgreSQL can be partitioned");
+}

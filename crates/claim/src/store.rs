@@ -8,6 +8,7 @@ pub(crate) mod dialect;
 pub(crate) mod group;
 mod options;
 pub(crate) mod ordinary;
+pub(crate) mod purge;
 pub(crate) mod row;
 mod sql;
 mod tries;
@@ -121,6 +122,7 @@ impl ClaimStore {
         let last = async move {
             let _ = db.pools.claims.close_by_ref().await;
             let _ = db.pools.write.close_by_ref().await;
+            let _ = db.pools.purge.close_by_ref().await;
             let _ = db.pools.read.close_by_ref().await;
         };
         self.inner.writer.close(last).await;

@@ -27,6 +27,8 @@ pub(crate) struct Pools {
     /// For every other write: what a provider has answered must not wait behind those. (SQLite has one writer for both.)
     pub(crate) write: DatabaseConnection,
     pub(crate) read: DatabaseConnection,
+    /// For the purge, made at its first use: it takes no place of a claim or a settle. (SQLite has one writer for all.)
+    pub(crate) purge: DatabaseConnection,
     /// A pooler in transaction mode stands between.
     pub(crate) pooler: bool,
     /// How long a write waits for somebody else's lock before it is tried again.
@@ -58,6 +60,11 @@ impl Pools {
             pooler: self.pooler,
             for_claims: false,
         }
+    }
+
+    /// A transaction of the purge.
+    pub(crate) async fn begin_purge(&self) -> Result<Tx, DbErr> {
+        Tx::begin(&self.purge, self.pooler, self.dialect.writing()).await
     }
 
     /// A transaction that reads everything at one snapshot.
@@ -218,6 +225,9 @@ pub(super) mod postgres {
             claims: open(&for_claims, options.write_connections + LANE_OF_THEIR_OWN).await?,
             write: open(&connect, options.write_connections).await?,
             read: open(&connect, options.read_connections).await?,
+            purge: SqlxPostgresConnector::from_sqlx_postgres_pool(
+                pool!(pool.clone(), 1, options).connect_lazy_with(connect.clone()),
+            ),
             pooler: options.pooler,
             lock_timeout: options.lock_timeout,
         })
@@ -280,6 +290,9 @@ mod mysql {
             claims: open(for_claims, options.write_connections + LANE_OF_THEIR_OWN).await?,
             write: open(&pool, options.write_connections).await?,
             read: open(&pool, options.read_connections).await?,
+            purge: SqlxMySqlConnector::from_sqlx_mysql_pool(
+                pool!(pool.clone(), 1, options).connect_lazy_with(connect.clone()),
+            ),
             pooler: options.pooler,
             lock_timeout: options.lock_timeout,
         })
@@ -358,6 +371,7 @@ mod sqlite {
         Ok(Pools {
             dialect: Dialect::Sqlite,
             claims: write.clone(),
+            purge: write.clone(),
             write,
             read: SqlxSqliteConnector::from_sqlx_sqlite_pool(read),
             pooler: false,

@@ -7,8 +7,8 @@ use earmark_claim::{Backoff, ClaimStore, Namespace, StoreOptions};
 use earmark_effects::Earmark;
 use earmark_effects::credentials::{CredentialConfig, Credentials, Scheme as EffectScheme};
 use earmark_effects::http::{HttpEffect, HttpOptions};
-use earmark_sweeper::config::{Config, Credential, HttpClient, Scheme, SecretSource, When};
-use earmark_sweeper::{Schedule, Sweeper, SweeperOptions};
+use earmark_sweeper::config::{Config, Credential, HttpClient, Purge, Scheme, SecretSource, When};
+use earmark_sweeper::{PurgeOptions, Purger, Schedule, Sweeper, SweeperOptions};
 use sea_orm::{ConnectOptions, Database, DatabaseConnection};
 
 /// Shortest time that a look may take.
@@ -117,6 +117,19 @@ fn name() -> String {
     let host = host.or_else(|| std::fs::read_to_string("/etc/hostname").ok());
     let host: String = host.unwrap_or_default().trim().chars().filter(|c| !c.is_control()).take(32).collect();
     if host.is_empty() { "sidecar".into() } else { format!("sidecar@{host}") }
+}
+
+/// The purge, where one is configured.
+pub(crate) fn purger(purge: &Purge, earmark: &Earmark) -> anyhow::Result<Option<Purger>> {
+    let Some(retention) = purge.retention else { return Ok(None) };
+    let options = PurgeOptions {
+        tombstones: purge.tombstones(),
+        batch_max: purge.batch_max,
+        share_percent: purge.share_percent,
+        rows_per_second: purge.rows_per_second,
+        ..PurgeOptions::new(retention)
+    };
+    Ok(Some(Purger::new(earmark, options)?))
 }
 
 /// When it sweeps.

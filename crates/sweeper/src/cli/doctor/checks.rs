@@ -92,6 +92,9 @@ fn of_tables(found: &Inspection) -> Vec<Finding> {
     let guard =
         if found.guard { "installed" } else { "not installed: illegal moves typed by hand are not refused" };
     findings.push(Finding::note("guard", guard));
+    if found.partitions > 0 {
+        findings.push(Finding::note("partitions", format!("claims and events are in {}", found.partitions)));
+    }
     for index in &found.missing_indexes {
         let fix = "make it again from the text of earmark migrate --print";
         findings.push(Finding::fault(

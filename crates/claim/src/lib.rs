@@ -14,8 +14,10 @@ mod error;
 pub mod failure;
 mod join;
 mod key;
+mod later;
 mod list;
 mod new_claim;
+mod pause;
 pub mod policy;
 mod read;
 mod receipt;
@@ -39,6 +41,7 @@ pub use key::{
 };
 pub use list::{Filter, Listing, OpenTally};
 pub use new_claim::{Currency, KeyChoice, Money, NewClaim, REQUEST_BYTES_MAX, When};
+pub use pause::{Pause, Resumed};
 pub use read::Handle;
 pub use receipt::{ANSWER_BYTES_MAX, Answer, Receipt, Undecoded};
 pub use review::{About, Decision, Evidence, Look, Recorded};

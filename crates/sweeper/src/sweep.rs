@@ -157,11 +157,16 @@ impl Sweeper {
         Ok(pass)
     }
 
-    /// Claims that stepped aside because of their downstream return when it may be called as ever.
+    /// Claims that stepped aside because of their downstream return when it may be called as ever; one of them, when it may be sampled.
     async fn recall(&self) -> Result<(), Error> {
         let Inner { earmark, aside, .. } = &*self.inner;
         for downstream in aside.downstreams() {
-            if earmark.halted(&downstream).await?.is_none() && !earmark.is_failing(&downstream) {
+            if earmark.halted(&downstream).await?.is_some() {
+                continue;
+            }
+            if earmark.is_failing(&downstream) {
+                aside.recall_one(&downstream);
+            } else {
                 aside.recall(&downstream);
             }
         }

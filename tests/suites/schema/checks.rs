@@ -239,6 +239,14 @@ fn other_tables() -> Vec<Wrong> {
         add("pause", Row::pause, why, &[wide(4097), text("")]);
     }
 
+    all.push(wrong("pause", Row::pause(), "half over", &[("resumed_by", Value::Null)], "over"));
+    all.push(wrong("pause", Row::pause(), "half over", &[("resumed_at", Value::Null)], "over"));
+
+    let mut add = |table: &str, row: fn() -> Row, column: &'static str, values: &[Value]| {
+        for value in values {
+            all.push(wrong(table, row(), "row", &[(column, value.clone())], column));
+        }
+    };
     add("meta", Row::meta, "name", &[wide(65), text("")]);
     add("meta", Row::meta, "value", &[wide(257)]);
     add("meta", Row::meta, "written_at", &times);

@@ -43,6 +43,15 @@ impl Aside {
         lock(&self.0).values().filter_map(|stepped| stepped.downstream.clone()).collect()
     }
 
+    /// The downstream may be called once: the claim that stepped aside first returns.
+    pub(super) fn recall_one(&self, downstream: &str) {
+        let mut aside = lock(&self.0);
+        let of_this = aside.iter().filter(|(_, stepped)| stepped.downstream.as_deref() == Some(downstream));
+        if let Some(first) = of_this.min_by_key(|(_, stepped)| stepped.until).map(|(key, _)| key.clone()) {
+            aside.remove(&first);
+        }
+    }
+
     /// The downstream may be called again.
     pub(super) fn recall(&self, downstream: &str) {
         lock(&self.0).retain(|_, stepped| stepped.downstream.as_deref() != Some(downstream));
@@ -66,7 +75,11 @@ mod tests {
         aside.step(&key("over"), Duration::ZERO, None);
         aside.step(&key("poisonous"), hour, None);
         aside.step(&key("resting"), hour, Some("stripe"));
-        assert_eq!(aside.now(), HashSet::from([key("poisonous"), key("resting")]));
+        aside.step(&key("resting first"), hour / 2, Some("stripe"));
+        assert_eq!(aside.now(), ["poisonous", "resting", "resting first"].map(key).into());
+        aside.recall_one("mailer");
+        aside.recall_one("stripe");
+        assert_eq!(aside.now(), ["poisonous", "resting"].map(key).into());
         assert_eq!(aside.downstreams(), BTreeSet::from(["stripe".to_owned()]));
         aside.recall("stripe");
         assert_eq!(aside.now(), HashSet::from([key("poisonous")]));

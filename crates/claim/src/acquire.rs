@@ -231,7 +231,12 @@ impl ClaimStore {
     }
 
     /// What a duplicate learns. A mismatch is kept, on the store's own connection.
-    pub(crate) async fn lost(&self, key: &ClaimKey, view: &ClaimView, asked: &Fingerprint) -> Result<Claimed, Error> {
+    pub(crate) async fn lost(
+        &self,
+        key: &ClaimKey,
+        view: &ClaimView,
+        asked: &Fingerprint,
+    ) -> Result<Claimed, Error> {
         if view.fingerprint != *asked {
             let (db, key, note) = (self.inner.db.clone(), key.clone(), mismatch(view, asked));
             self.inner

@@ -46,12 +46,7 @@ impl ClaimStore {
     /// # Errors
     /// [`Error::Invalid`] for a downstream that no claim can have, or without a name or a reason; otherwise when the database cannot be
     /// written.
-    pub async fn pause(
-        &self,
-        downstream: &str,
-        actor: &str,
-        reason: &str,
-    ) -> Result<(Pause, bool), Error> {
+    pub async fn pause(&self, downstream: &str, actor: &str, reason: &str) -> Result<(Pause, bool), Error> {
         person("the pause", actor, reason)?;
         stored_name(downstream)?;
         let values: Vec<Value> = [downstream, actor, reason, downstream].map(Into::into).into();
@@ -90,8 +85,11 @@ impl ClaimStore {
     /// # Errors
     /// When the database cannot be read.
     pub async fn pauses(&self) -> Result<Vec<Pause>, Error> {
-        let statement =
-            bind::statement(self.dialect(), self.dialect().sql().pauses, since(Timestamp::from_micros(i64::MAX)));
+        let statement = bind::statement(
+            self.dialect(),
+            self.dialect().sql().pauses,
+            since(Timestamp::from_micros(i64::MAX)),
+        );
         let db = self.inner.db.clone();
         let rows = self.inner.writer.run(async move { db.read("pauses", statement).await }).await?;
         rows.iter().map(Pause::read).collect()
@@ -146,6 +144,8 @@ fn stored_name(downstream: &str) -> Result<(), Error> {
     if legal {
         return Ok(());
     }
-    let fault = format!("the downstream {downstream:?} is no stored name: 1 to 64 ASCII characters, as on its claims");
+    let fault = format!(
+        "the downstream {downstream:?} is no stored name: 1 to 64 ASCII characters, as on its claims"
+    );
     Err(Error::Invalid { what: "the pause", faults: vec![fault] })
 }

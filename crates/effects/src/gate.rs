@@ -355,8 +355,11 @@ impl Gates {
             } else {
                 tracing::info!(downstream, "resumed");
             }
-            metrics::gauge!(telemetry::PAUSED, "downstream" => downstream.clone())
-                .set(if paused { 1.0 } else { 0.0 });
+            metrics::gauge!(telemetry::PAUSED, "downstream" => downstream.clone()).set(if paused {
+                1.0
+            } else {
+                0.0
+            });
         }
         known.paused = now;
     }

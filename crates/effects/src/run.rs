@@ -237,10 +237,12 @@ impl Earmark {
                 Retaken::Performed(outcome) => Ok(outcome),
                 Retaken::Refused(Refused::NotYet { from, .. }) => Ok(Outcome::Retryable { at: from }),
                 // Somebody was faster, or it is not to be tried again, or not now.
-                Retaken::Refused(_) | Retaken::Missing | Retaken::HeldBack(_) => match self.parts.store.answer(key).await? {
-                    Some(claimed) => on_file(claimed),
-                    None => Ok(Outcome::Retryable { at }),
-                },
+                Retaken::Refused(_) | Retaken::Missing | Retaken::HeldBack(_) => {
+                    match self.parts.store.answer(key).await? {
+                        Some(claimed) => on_file(claimed),
+                        None => Ok(Outcome::Retryable { at }),
+                    }
+                }
             },
             Claimed::Mismatch => {
                 count_mismatch(key, &entry);
@@ -297,7 +299,9 @@ impl Earmark {
     async fn perform_started(&self, pass: Pass, started: Started) -> Result<Outcome<Value>, Error> {
         let Started { claim, view, request } = started;
         match self.performer_of(&view) {
-            Some(performer) => self.call_and_settle(pass, claim, &view.downstream, &*performer, &request).await,
+            Some(performer) => {
+                self.call_and_settle(pass, claim, &view.downstream, &*performer, &request).await
+            }
             // Of a form that this process cannot read: somebody else's to perform, and nothing was sent.
             None => {
                 let key = claim.key().clone();

@@ -214,7 +214,9 @@ impl Sweeper {
                             done.looked += 1;
                             done.confirmed += u64::from(state == State::Confirmed);
                         }
-                        Err(earmark_effects::Error::HeldBack { halt, .. }) => self.held_back(&view, halt, done),
+                        Err(earmark_effects::Error::HeldBack { halt, .. }) => {
+                            self.held_back(&view, halt, done)
+                        }
                         Err(error) => return Err(error.into()),
                     }
                     return Ok(());

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use earmark_claim::{Backoff, ClaimKey, Claimed, Failure, NewClaim, Receipt, State};
-use earmark_effects::{Earmark, Limits, Outcome};
 use earmark_effects::stub::{Step, Stub};
+use earmark_effects::{Earmark, Limits, Outcome};
 use earmark_sweeper::report::input::{Scope, Window};
 use earmark_sweeper::report::{self, build};
 use earmark_sweeper::{Sweeper, SweeperOptions};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use earmark_claim::{
     Backoff, ClaimKey, ClaimStore, ClaimView, Claimed, Declared, Failure, NewClaim, Receipt, State,
 };
-use earmark_effects::{Earmark, Limits};
 use earmark_effects::stub::Stub;
+use earmark_effects::{Earmark, Limits};
 use earmark_sweeper::{Pass, Sweeper, SweeperOptions};
 use earmark_tests::TestDb;
 use earmark_tests::claims::{LEASE, age, store};

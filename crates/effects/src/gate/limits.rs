@@ -62,7 +62,10 @@ impl Limits {
             self.calls_per_second.is_none_or(|rate| RATES.contains(&rate)),
             "calls_per_second must lie between one call in a day and a million in a second; None means any number",
         );
-        check(self.burst != Some(0), "burst is zero: nothing would ever be called; None means one second's worth");
+        check(
+            self.burst != Some(0),
+            "burst is zero: nothing would ever be called; None means one second's worth",
+        );
         check(
             self.burst.is_none() || self.calls_per_second.is_some(),
             "burst says nothing without calls_per_second: set that, or leave burst out",
@@ -71,7 +74,10 @@ impl Limits {
             self.concurrent_calls.is_none_or(|n| (1..=CONCURRENT_MAX).contains(&n)),
             "concurrent_calls must be 1 to a million; None means any number",
         );
-        check(self.patience <= PATIENCE_MAX, "patience is more than an hour: leave waiting that long to the sweep");
+        check(
+            self.patience <= PATIENCE_MAX,
+            "patience is more than an hour: leave waiting that long to the sweep",
+        );
         check(
             self.breaker_failures > 0,
             "breaker_failures is zero: nothing would ever be called; u32::MAX means that it never opens",

@@ -10,7 +10,13 @@ use crate::{
 };
 
 /// The indexes without which reads of people and sweeps scan the whole table.
-const INDEXES: [&str; 3] = ["earmark_claim_reference", "earmark_claim_provider_ref", "earmark_claim_due"];
+const INDEXES: [&str; 5] = [
+    "earmark_claim_reference",
+    "earmark_claim_provider_ref",
+    "earmark_claim_due",
+    "earmark_claim_closed",
+    "earmark_claim_tombstone",
+];
 
 /// What [`inspect`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Claims that are made without a call: their effect is performed later, by the sweep.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::acquire::{Claimed, held_facts};
 use crate::claim::{Claim, Held};
@@ -11,7 +11,7 @@ use crate::key::ClaimKey;
 use crate::new_claim::NewClaim;
 use crate::state::State;
 use crate::store::ClaimStore;
-use crate::store::write::Inserted;
+use crate::store::ordinary::Inserted;
 
 impl ClaimStore {
     /// Claims a message without beginning it, because its downstream is not to be called now: one insert, committed when this returns. The
@@ -26,14 +26,16 @@ impl ClaimStore {
         let mut insert = self.insert_of(key, new, false)?;
         insert.due_in = due_in;
         let insert = Arc::new(insert);
-        let (db, sent) = (self.inner.db.clone(), insert.clone());
-        match self.inner.writer.run(async move { db.insert(&sent).await }).await? {
-            Inserted::New(_) => {
-                let held = self.claim_of(&insert, held_facts(&insert), Instant::now(), Duration::ZERO);
+        match self.inner.group.claim(&self.inner.writer, insert.clone()).await? {
+            Inserted::New { handed_over, .. } => {
+                let held = self.claim_of(&insert, held_facts(&insert), handed_over, Duration::ZERO);
                 Ok(Joined::Held(held))
             }
+            Inserted::Exists(view) if view.fingerprint == insert.claim.fingerprint => {
+                Ok(Joined::Lost(Claimed::of_same(&view)))
+            }
             Inserted::Exists(view) => {
-                self.lost(key, &view, &insert.claim.fingerprint).await.map(Joined::Lost)
+                self.mismatched(key, &view, &insert.claim.fingerprint).await.map(Joined::Lost)
             }
         }
     }

@@ -138,10 +138,18 @@ impl Gate {
         self.failing.load(Ordering::Acquire) >= self.limits.breaker_failures
     }
 
-    /// Waits for a place and a turn, together at most for `patience`. No lock and no connection is held meanwhile.
     async fn within_limits(self: &Arc<Self>, patience: Duration) -> Result<Pass, Halt> {
-        let mut pass =
+        let pass =
             Pass { gate: self.clone(), place: None, slot: None, sample: false, waited: false, used: false };
+        if self.places.is_none() && self.bucket.is_none() {
+            return Ok(pass);
+        }
+        // Apart, since a future is moved about with all that it may ever hold.
+        Box::pin(self.wait(pass, patience)).await
+    }
+
+    /// Waits for a place and a turn, together at most for `patience`. No lock and no connection is held meanwhile.
+    async fn wait(&self, mut pass: Pass, patience: Duration) -> Result<Pass, Halt> {
         let asked = self.now();
         if let Some(places) = &self.places {
             pass.place = match places.clone().try_acquire_owned() {

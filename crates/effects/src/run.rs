@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use earmark_claim::state::{Refused, Taking};
+use earmark_claim::state::{Event, Refused, Taking, next};
 use earmark_claim::{
     Backoff, Begun, Claim, ClaimKey, ClaimStore, Claimed, DatabaseTransaction, ErrorClass, Failure,
-    Fingerprint, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken, When,
+    Fingerprint, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken, Timestamp, When,
 };
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
@@ -224,7 +224,8 @@ impl Earmark {
         // Before the claim: a wait after it would be taken from the time to send.
         let pass = match self.admit(&entry.gate, entry.gate.patience()).await? {
             Ok(pass) => pass,
-            Err(halt) => return self.claim_and_leave(key, &entry, new, halt).await,
+            // Apart, since a future is moved about with all that it may ever hold.
+            Err(halt) => return Box::pin(self.claim_and_leave(key, &entry, new, halt)).await,
         };
         let request = new.request.clone();
         match self.parts.store.claim(key, new).await? {
@@ -233,22 +234,28 @@ impl Earmark {
                 self.call_and_settle(pass, claim, &entry.downstream, &*performer, &request).await
             }
             // The sweep's own row, which a redelivery may hurry when it is due.
-            Claimed::Retryable { at } => match self.take_after(pass, key).await? {
-                Retaken::Performed(outcome) => Ok(outcome),
-                Retaken::Refused(Refused::NotYet { from, .. }) => Ok(Outcome::Retryable { at: from }),
-                // Somebody was faster, or it is not to be tried again, or not now.
-                Retaken::Refused(_) | Retaken::Missing | Retaken::HeldBack(_) => {
-                    match self.parts.store.answer(key).await? {
-                        Some(claimed) => on_file(claimed),
-                        None => Ok(Outcome::Retryable { at }),
-                    }
-                }
-            },
+            Claimed::Retryable { at } => Box::pin(self.hurry(pass, key, at)).await,
             Claimed::Mismatch => {
                 count_mismatch(key, &entry);
                 Ok(Outcome::Mismatch)
             }
             claimed => on_file(claimed),
+        }
+    }
+
+    async fn hurry(&self, pass: Pass, key: &ClaimKey, at: Timestamp) -> Result<Outcome<Value>, Error> {
+        // Its place is free before the sweep's way is gone: two of one limit would wait for each other.
+        drop(pass);
+        match self.take_call_settle(key, Taking::Take).await? {
+            Retaken::Performed(outcome) => Ok(outcome),
+            Retaken::Refused(Refused::NotYet { from, .. }) => Ok(Outcome::Retryable { at: from }),
+            // Somebody was faster, or it is not to be tried again, or not now.
+            Retaken::Refused(_) | Retaken::Missing | Retaken::HeldBack(_) => {
+                match self.parts.store.answer(key).await? {
+                    Some(claimed) => on_file(claimed),
+                    None => Ok(Outcome::Retryable { at }),
+                }
+            }
         }
     }
 
@@ -271,17 +278,17 @@ impl Earmark {
         }
     }
 
-    /// Takes a retryable claim as the sweep does. The place of `pass` is free before: two of one limit would wait for each other.
-    async fn take_after(&self, pass: Pass, key: &ClaimKey) -> Result<Retaken, Error> {
-        drop(pass);
-        self.take_call_settle(key, Taking::Take).await
-    }
-
     async fn take_call_settle(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
         let Some(view) = self.parts.store.find(key).await? else { return Ok(Retaken::Missing) };
         // Before it is taken: an attempt that nobody can make would leave a doubt behind.
         if !self.can_perform(&view) {
             return Err(not_registered(&view.kind));
+        }
+        // Nobody waits for a turn to take what is not to be taken; the taking itself judges again.
+        let judged = self.judged(&view);
+        let room = self.parts.store.room(judged.declared.call_timeout);
+        if let Err(why) = next(&judged, &Event::Taking { how, room }) {
+            return Ok(Retaken::Refused(why));
         }
         let gate = self.parts.gates.of(&view.downstream);
         let pass = match self.admit(&gate, gate.sweep_patience()).await? {
@@ -446,7 +453,7 @@ async fn after(
 ) -> Result<Outcome<Value>, Error> {
     match (settled, receipt) {
         (Settled::Moved(State::Confirmed), Some(receipt)) => Ok(Outcome::Confirmed(receipt)),
-        (Settled::Moved(_), _) => match store.answer(key).await? {
+        (Settled::Moved(_), _) => match Box::pin(store.answer(key)).await? {
             Some(claimed) => on_file(claimed),
             None => Err(earmark_claim::Error::NotFound(key.to_string()).into()),
         },

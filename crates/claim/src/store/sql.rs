@@ -1,8 +1,8 @@
 //! Every statement of the store, as text, under the same names for each database. Reviewed as text; no identifier
 //! comes from a string. The order of the bound values is that of [`super::bind`].
 //!
-//! Each statement on the hot path (`CLAIM`, `APPLY`, `ROW`, `LOCK`, `EXTEND`, `EVENT`) names the whole key, so that a
-//! distributed database can route it.
+//! Each statement about claims whose keys are known names the whole key wherever it touches a table, so that a distributed
+//! database can route it, and none keeps state in its session. The tests hold them to both.
 
 pub(crate) mod mysql;
 pub(crate) mod postgres;
@@ -12,6 +12,10 @@ pub(crate) mod sqlite;
 pub(crate) struct Sql {
     /// Inserts one claim, held or in flight. Inserts nothing where the key exists (PostgreSQL, SQLite) or fails with 1062 (MySQL).
     pub(crate) claim: &'static str,
+    /// The same for many claims at once, each kept out where its key exists. On PostgreSQL, and there alone, together with `confirm_batch`.
+    pub(crate) claim_batch: &'static str,
+    /// The ordinary confirmation of many claims at once: each by its key, its state, its first fence and its token.
+    pub(crate) confirm_batch: &'static str,
     /// The one conditional update: every move of every claim.
     pub(crate) apply: &'static str,
     /// Appends an event, numbered under the row's lock.
@@ -20,6 +24,8 @@ pub(crate) struct Sql {
     pub(crate) keep_receipt: &'static str,
     /// Reads a row by its key, with the database's clock.
     pub(crate) row: &'static str,
+    /// Reads rows by their keys.
+    pub(crate) rows: &'static str,
     /// Reads and locks a row by its key, waiting for its lock.
     pub(crate) lock: &'static str,
     /// Reads and locks a row by its key unless somebody holds its lock.
@@ -72,3 +78,6 @@ pub(crate) struct Sql {
     /// Rows of `earmark_meta`.
     pub(crate) meta: &'static str,
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,9 +45,16 @@ impl Gates {
     /// # Errors
     /// [`Error::Store`] where they have never been read: nobody knows whether a person has paused what is about to be called.
     pub(crate) async fn know_pauses(self: &Arc<Self>, store: &ClaimStore) -> Result<(), Error> {
-        let every = self.pauses.every;
         match self.pauses.age() {
-            Some(age) if age < every => Ok(()),
+            Some(age) if age < self.pauses.every => Ok(()),
+            // Apart, since a future is moved about with all that it may ever hold.
+            age => Box::pin(self.catch_up(age, store)).await,
+        }
+    }
+
+    async fn catch_up(self: &Arc<Self>, age: Option<Duration>, store: &ClaimStore) -> Result<(), Error> {
+        let every = self.pauses.every;
+        match age {
             Some(age) if age < every * 2 => {
                 if let Ok(reading) = self.pauses.reading.clone().try_lock_owned() {
                     let (this, store) = (self.clone(), store.clone());

@@ -13,6 +13,7 @@ use crate::receipt::Receipt;
 use crate::state::{ClosedBy, Event, Facts, Outcome, State, Verb};
 use crate::store::ClaimStore;
 use crate::store::bind::{Insert, Note};
+use crate::store::group::answered;
 use crate::store::ordinary::Inserted;
 use crate::store::row::ClaimView;
 use crate::store::write::Judged;
@@ -95,22 +96,61 @@ impl ClaimStore {
     pub async fn claim(&self, key: &ClaimKey, new: NewClaim) -> Result<Claimed, Error> {
         let in_flight = new.not_before.is_none();
         let insert = Arc::new(self.insert_of(key, new, in_flight)?);
-        let fingerprint = insert.claim.fingerprint;
-        match self.inner.group.claim(&self.inner.writer, insert.clone()).await? {
-            Inserted::New { at, handed_over } if in_flight => match self.send_in(&insert, at) {
+        let once = std::iter::once(insert.clone());
+        let answer = self.inner.group.claim(&self.inner.writer, once).await?.pop();
+        self.claimed(&insert, answered(answer).await?).await
+    }
+
+    /// Claims many messages, for consumers that receive them in batches: written together, committed when this returns. An answer for
+    /// each, in their order; one that fails leaves the others alone. Of two with one key, the first is the claim.
+    ///
+    /// Claims that come one by one from concurrent tasks are written together without this.
+    ///
+    /// # Errors
+    /// Of a claim, in its place: as [`ClaimStore::claim`]. Of the call, when nothing was written: [`Error::Busy`], [`Error::Closed`].
+    pub async fn claim_many(
+        &self,
+        claims: impl IntoIterator<Item = (ClaimKey, NewClaim)>,
+    ) -> Result<Vec<Result<Claimed, Error>>, Error> {
+        let inserts: Vec<_> = claims
+            .into_iter()
+            .map(|(key, new)| {
+                let in_flight = new.not_before.is_none();
+                self.insert_of(&key, new, in_flight).map(Arc::new)
+            })
+            .collect();
+        let good: Vec<_> = inserts.iter().filter_map(|insert| insert.as_ref().ok().cloned()).collect();
+        let mut answers = self.inner.group.claim(&self.inner.writer, good.into_iter()).await?.into_iter();
+        let mut claimed = Vec::with_capacity(inserts.len());
+        for insert in inserts {
+            claimed.push(match insert {
+                Ok(insert) => match answered(answers.next()).await {
+                    Ok(inserted) => self.claimed(&insert, inserted).await,
+                    Err(error) => Err(error),
+                },
+                Err(error) => Err(error),
+            });
+        }
+        Ok(claimed)
+    }
+
+    async fn claimed(&self, insert: &Insert, inserted: Inserted) -> Result<Claimed, Error> {
+        let (key, fingerprint) = (&insert.key, &insert.claim.fingerprint);
+        match inserted {
+            Inserted::New { at, handed_over } if insert.in_flight => match self.send_in(insert, at) {
                 Some(send_in) if !send_in.is_zero() => {
-                    let facts = in_flight_facts(&insert);
-                    Ok(Claimed::Won(self.claim_of(&insert, facts, handed_over, send_in)))
+                    let facts = in_flight_facts(insert);
+                    Ok(Claimed::Won(self.claim_of(insert, facts, handed_over, send_in)))
                 }
                 // What is rare is kept apart: a future is moved about with all that it may ever hold.
-                send_in => Box::pin(self.won_narrowly(&insert, send_in, handed_over)).await,
+                send_in => Box::pin(self.won_narrowly(insert, send_in, handed_over)).await,
             },
             Inserted::New { .. } => match Box::pin(self.find(key)).await? {
-                Some(view) => Ok(Claimed::of(&view, &fingerprint)),
+                Some(view) => Ok(Claimed::of(&view, fingerprint)),
                 None => Err(Error::NotFound(key.to_string())),
             },
-            Inserted::Exists(view) if view.fingerprint == fingerprint => Ok(Claimed::of_same(&view)),
-            Inserted::Exists(view) => Box::pin(self.mismatched(key, &view, &fingerprint)).await,
+            Inserted::Exists(view) if view.fingerprint == *fingerprint => Ok(Claimed::of_same(&view)),
+            Inserted::Exists(view) => Box::pin(self.mismatched(key, &view, fingerprint)).await,
         }
     }
 

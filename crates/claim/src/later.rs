@@ -11,6 +11,7 @@ use crate::key::ClaimKey;
 use crate::new_claim::NewClaim;
 use crate::state::State;
 use crate::store::ClaimStore;
+use crate::store::group::answered;
 use crate::store::ordinary::Inserted;
 
 impl ClaimStore {
@@ -26,7 +27,9 @@ impl ClaimStore {
         let mut insert = self.insert_of(key, new, false)?;
         insert.due_in = due_in;
         let insert = Arc::new(insert);
-        match self.inner.group.claim(&self.inner.writer, insert.clone()).await? {
+        let once = std::iter::once(insert.clone());
+        let answer = self.inner.group.claim(&self.inner.writer, once).await?.pop();
+        match answered(answer).await? {
             Inserted::New { handed_over, .. } => {
                 let held = self.claim_of(&insert, held_facts(&insert), handed_over, Duration::ZERO);
                 Ok(Joined::Held(held))

@@ -13,6 +13,7 @@ use crate::receipt::{Receipt, cut, provider_id};
 use crate::state::{Event, Outcome, State, next};
 use crate::store::ClaimStore;
 use crate::store::bind::{self, Note};
+use crate::store::group::answered;
 use crate::store::ordinary::Confirm;
 use crate::store::row::ClaimView;
 use crate::store::write::{Ask, Judged};
@@ -73,6 +74,43 @@ impl ClaimStore {
         self.settle_event(claim, event, note).await
     }
 
+    /// Records how many attempts ended, for consumers that work in batches: ordinary confirmations are written together. An answer for each,
+    /// in their order.
+    ///
+    /// Attempts that are settled one by one from concurrent tasks are written together without this.
+    ///
+    /// # Errors
+    /// Of an attempt, in its place: as [`ClaimStore::settle`].
+    pub async fn settle_many<R>(
+        &self,
+        ends: impl IntoIterator<Item = (Claim<InFlight>, Result<Receipt<R>, Failure>)>,
+        backoff: Backoff,
+    ) -> Vec<Result<Settled, Error>> {
+        let ends: Vec<_> = ends
+            .into_iter()
+            .map(|(claim, outcome)| {
+                let (event, mut note) = end_of(&claim, outcome, backoff);
+                let confirm = ordinary(&claim, &event, &mut note);
+                (claim, event, note, confirm)
+            })
+            .collect();
+        let confirms: Vec<_> = ends.iter().filter_map(|(.., confirm)| confirm.clone()).collect();
+        let answers = self.inner.group.confirm(&self.inner.writer, confirms.into_iter()).await;
+        let mut answers = answers.unwrap_or_default().into_iter();
+        let mut settled = Vec::with_capacity(ends.len());
+        for (claim, event, mut note, confirm) in ends {
+            if let Some(confirm) = confirm {
+                if matches!(answered(answers.next()).await, Ok(true)) {
+                    settled.push(Ok(Settled::Moved(State::Confirmed)));
+                    continue;
+                }
+                note.answer.clone_from(&confirm.receipt);
+            }
+            settled.push(self.settle_patiently(claim, event, note).await);
+        }
+        settled
+    }
+
     /// Records an end of an attempt. An answer in the note is the receipt if the event confirms.
     pub(crate) async fn settle_event(
         &self,
@@ -80,13 +118,14 @@ impl ClaimStore {
         event: Event,
         mut note: Note,
     ) -> Result<Settled, Error> {
-        // The ordinary path: the first attempt of a claim, confirmed. One update, no event: the timeline is in the columns.
-        if claim.facts.fence == 1
-            && let Ok(made) = next(&claim.facts, &event)
-            && let Some(confirm) = Confirm::of(&claim, made, &mut note)
-        {
-            let confirm = Arc::new(confirm);
-            match self.inner.group.confirm(&self.inner.writer, confirm.clone()).await {
+        if let Some(confirm) = ordinary(&claim, &event, &mut note) {
+            let once = std::iter::once(confirm.clone());
+            let queued = self.inner.group.confirm(&self.inner.writer, once).await;
+            let written = match queued {
+                Ok(mut answers) => answered(answers.pop()).await,
+                Err(error) => Err(error),
+            };
+            match written {
                 Ok(true) => return Ok(Settled::Moved(State::Confirmed)),
                 Ok(false) => {}
                 Err(error) => tracing::debug!(key = %claim.key, error = chain(&error), "not confirmed yet"),
@@ -199,6 +238,15 @@ impl ClaimStore {
         let db = self.inner.db.clone();
         self.inner.writer.run(async move { db.judge(what, &ask).await }).await
     }
+}
+
+/// The ordinary path: the first attempt of a claim, confirmed. One update, no event: the timeline is in the columns.
+fn ordinary(claim: &Claim<InFlight>, event: &Event, note: &mut Note) -> Option<Arc<Confirm>> {
+    if claim.facts.fence != 1 {
+        return None;
+    }
+    let made = next(&claim.facts, event).ok()?;
+    Confirm::of(claim, made, note).map(Arc::new)
 }
 
 /// The event that an outcome is, and what is kept beside it.

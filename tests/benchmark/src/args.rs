@@ -124,6 +124,8 @@ pub struct Plan {
     pub pairs: u32,
     pub seconds: f64,
     pub extras: Vec<Extra>,
+    /// Tasks that deliver finished messages again.
+    pub duplicate_tasks: Vec<usize>,
 }
 
 impl Flags {
@@ -157,6 +159,7 @@ impl Flags {
             pairs: self.pairs.unwrap_or(if self.quick { 3 } else { 5 }),
             seconds: self.seconds.unwrap_or(if self.quick { 1.0 } else { 3.0 }),
             extras,
+            duplicate_tasks: or(&self.tasks, &[1, 32, 256], &[32]),
         }
     }
 }

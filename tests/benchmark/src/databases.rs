@@ -76,10 +76,10 @@ impl Server {
     }
 
     /// Transactions that this system's database has committed so far. Asked while no worker is connected.
-    pub async fn commits(&self, system: System) -> Result<Option<u64>> {
+    pub async fn commits(&self, system: System) -> Result<u64> {
         match self {
-            Self::Postgres(server) => server.commits(system).await.map(Some),
-            Self::MariaDb(server) => server.commits().await.map(Some),
+            Self::Postgres(server) => server.commits(system).await,
+            Self::MariaDb(server) => server.commits().await,
             Self::Sqlite(server) => server.commits(system),
         }
     }

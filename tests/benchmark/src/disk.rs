@@ -14,7 +14,7 @@ const MEASURE: Duration = Duration::from_secs(1);
 /// How often a second a page can be written and synced, one after the other.
 pub fn fsyncs_per_s(folder: &Path) -> Result<f64> {
     let path = folder.join(format!("earmark-bench-fsync-{}", std::process::id()));
-    let measured = File::create(&path).map_err(Into::into).and_then(|file| measure(file));
+    let measured = File::create(&path).map_err(Into::into).and_then(measure);
     let _ = fs::remove_file(&path);
     measured.with_context(|| format!("fsync in {}", folder.display()))
 }

@@ -66,12 +66,15 @@ fn run(flags: &Flags) -> Result<ExitCode> {
             return Ok(ExitCode::from(EXIT_NOT_DURABLE));
         }
         let mut run = Run::new(flags, &plan, servers);
-        let ran = run.main().await;
+        let ran = match run.main().await {
+            Ok(()) => run.extras().await,
+            failed => failed,
+        };
         for server in run.servers.values_mut() {
             server.clean().await?;
         }
         ran?;
-        report::tell(flags, &plan, &head, &run.results)?;
+        report::tell(&run, &head)?;
         Ok(ExitCode::SUCCESS)
     })
 }

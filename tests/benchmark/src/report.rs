@@ -1,5 +1,6 @@
 //! What is told of a run: a table, JSON, a picture.
 
+mod svg;
 mod table;
 
 use std::fs;
@@ -7,10 +8,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::args::{Flags, Plan};
+use crate::args::Plan;
 use crate::disk;
-use crate::results::{Object, Results};
-use crate::systems::System;
+use crate::results::{Object, Results, Seen, by_hand, one_process, one_read};
+use crate::rounds::Run;
 
 /// The machine, line by line.
 pub fn machine(folder: &Path) -> Result<Vec<String>> {
@@ -35,18 +36,31 @@ pub fn machine(folder: &Path) -> Result<Vec<String>> {
     ])
 }
 
-/// Prints the table and writes the files that were asked for.
-pub fn tell(flags: &Flags, plan: &Plan, head: &[String], results: &Results) -> Result<()> {
-    print!("{}", table::main(plan, head, results));
+/// Prints the tables and writes the files that were asked for.
+pub fn tell(run: &Run<'_>, head: &[String]) -> Result<()> {
+    let Run { flags, plan, .. } = run;
+    print!("{}{}", table::main(run, head), table::extras(run));
     if let Some(path) = &flags.json {
-        let objects: Vec<Object> = plan
-            .databases
-            .iter()
-            .flat_map(|d| results.lines(*d, System::HandWritten).into_iter().map(|line| line.object(*d)))
-            .collect();
-        write(path, &(serde_json::to_string_pretty(&objects)? + "\n"))?;
+        write_json(path, objects(plan, &run.results, by_hand))?;
+    }
+    if let Some(path) = &flags.extra_json {
+        let mut extras = objects(plan, &run.duplicates, one_read);
+        extras.extend(objects(plan, &run.processes, one_process));
+        write_json(path, extras)?;
+    }
+    if let Some(path) = &flags.svg {
+        write(path, &svg::draw(run))?;
     }
     Ok(())
+}
+
+fn objects(plan: &Plan, results: &Results, base: fn(Seen) -> Seen) -> Vec<Object> {
+    let of = |database| results.lines(database, base).into_iter().map(move |line| line.object(database));
+    plan.databases.iter().copied().flat_map(of).collect()
+}
+
+fn write_json(path: &Path, objects: Vec<Object>) -> Result<()> {
+    write(path, &(serde_json::to_string_pretty(&objects)? + "\n"))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

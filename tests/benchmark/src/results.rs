@@ -15,6 +15,8 @@ pub struct Seen {
     pub database: Database,
     pub tasks: usize,
     pub system: System,
+    /// Which share the tasks.
+    pub processes: usize,
     pub pair: u32,
 }
 
@@ -30,7 +32,7 @@ pub struct Figures {
 
 impl Figures {
     /// Of all the processes that worked at once. Latencies are told of one process only: quantiles do not add up.
-    pub fn of(system: System, reports: &[Report], commits: Option<u64>) -> Result<Self> {
+    pub fn of(system: System, reports: &[Report], commits: u64) -> Result<Self> {
         let done: u64 = reports.iter().map(|r| r.done).sum();
         let measured: u64 = reports.iter().map(|r| r.measured).sum();
         anyhow::ensure!(
@@ -45,10 +47,25 @@ impl Figures {
             effects_per_s: reports.iter().map(|r| r.measured as f64 / r.seconds).sum(),
             claim: one.and_then(|r| r.claim),
             settle: one.and_then(|r| r.settle),
-            commits_per_effect: commits.filter(|_| makes_effects).map(|c| c as f64 / done as f64),
+            commits_per_effect: makes_effects.then_some(commits as f64 / done as f64),
             client_us_per_effect: cpu.map(|us| us as f64 / measured as f64),
         })
     }
+}
+
+/// The base of the table: the pattern by hand.
+pub fn by_hand(seen: Seen) -> Seen {
+    Seen { system: System::HandWritten, ..seen }
+}
+
+/// The base of the duplicates: one read.
+pub fn one_read(seen: Seen) -> Seen {
+    Seen { system: System::PrimaryKeyRead, ..seen }
+}
+
+/// The base of the processes: one.
+pub fn one_process(seen: Seen) -> Seen {
+    Seen { processes: 1, ..seen }
 }
 
 /// Everything that was seen.
@@ -64,6 +81,7 @@ pub struct Results {
 pub struct Line {
     pub system: System,
     pub tasks: usize,
+    pub processes: usize,
     pub median: Figures,
     pub min: f64,
     pub max: f64,
@@ -77,6 +95,9 @@ pub struct Object {
     pub database: &'static str,
     pub system: &'static str,
     pub tasks: usize,
+    /// Only where there were several.
+    #[serde(skip_serializing_if = "is_one")]
+    pub processes: usize,
     pub effects_per_s: f64,
     pub claim_p50_ms: Option<f64>,
     pub claim_p99_ms: Option<f64>,
@@ -84,6 +105,10 @@ pub struct Object {
     pub settle_p99_ms: Option<f64>,
     pub commits_per_effect: Option<f64>,
     pub client_us_per_effect: Option<f64>,
+}
+
+fn is_one(n: &usize) -> bool {
+    *n == 1
 }
 
 impl Line {
@@ -95,6 +120,7 @@ impl Line {
             database: database.name(),
             system: self.system.name(),
             tasks: self.tasks,
+            processes: self.processes,
             effects_per_s: round(m.effects_per_s),
             claim_p50_ms: m.claim.map(|q| round(q.p50_ms)),
             claim_p99_ms: m.claim.map(|q| round(q.p99_ms)),
@@ -111,36 +137,35 @@ impl Results {
         self.seen.insert(seen, figures);
     }
 
-    /// The lines of one database, against that base.
-    pub fn lines(&self, database: Database, base: System) -> Vec<Line> {
-        let mut groups: BTreeMap<(usize, System), Vec<(Seen, &Figures)>> = BTreeMap::new();
+    /// The lines of one database, each against the round of the same pair that `base` names.
+    pub fn lines(&self, database: Database, base: impl Fn(Seen) -> Seen) -> Vec<Line> {
+        let mut groups: BTreeMap<Seen, Vec<(Seen, &Figures)>> = BTreeMap::new();
         for (seen, figures) in self.seen.iter().filter(|(s, _)| s.database == database) {
-            groups.entry((seen.tasks, seen.system)).or_default().push((*seen, figures));
+            groups.entry(Seen { pair: 0, ..*seen }).or_default().push((*seen, figures));
         }
-        groups
-            .into_iter()
-            .map(|((tasks, system), all)| {
-                let ratios = all.iter().filter_map(|(seen, figures)| {
-                    let base = self.seen.get(&Seen { system: base, ..*seen })?;
-                    Some(figures.effects_per_s / base.effects_per_s)
-                });
-                let speeds: Vec<f64> = all.iter().map(|(_, f)| f.effects_per_s).collect();
-                Line {
-                    system,
-                    tasks,
-                    ratio: if system == base { None } else { median(ratios.collect()) },
-                    min: speeds.iter().copied().fold(f64::INFINITY, f64::min),
-                    max: speeds.iter().copied().fold(0.0, f64::max),
-                    median: median_of(all.iter().map(|(_, f)| *f)),
-                }
-            })
-            .collect()
+        let line = |(group, all): (Seen, Vec<(Seen, &Figures)>)| {
+            let ratios = all.iter().filter_map(|(seen, figures)| {
+                let base = self.seen.get(&base(*seen))?;
+                Some(figures.effects_per_s / base.effects_per_s)
+            });
+            let speeds = all.iter().map(|(_, figures)| figures.effects_per_s);
+            Line {
+                system: group.system,
+                tasks: group.tasks,
+                processes: group.processes,
+                ratio: if base(group) == group { None } else { median(ratios.collect()) },
+                min: speeds.clone().fold(f64::INFINITY, f64::min),
+                max: speeds.fold(0.0, f64::max),
+                median: median_of(all.iter().map(|(_, figures)| *figures)),
+            }
+        };
+        groups.into_iter().map(line).collect()
     }
 
     /// The median, over the pairs, of one system's throughput against another's at other tasks.
     pub fn ratio(&self, database: Database, one: (System, usize), other: (System, usize)) -> Option<f64> {
         let speed = |(system, tasks): (System, usize), pair| {
-            self.seen.get(&Seen { database, tasks, system, pair }).map(|f| f.effects_per_s)
+            self.seen.get(&Seen { database, tasks, system, processes: 1, pair }).map(|f| f.effects_per_s)
         };
         let pairs = self.seen.keys().map(|s| s.pair).max()?;
         median((1..=pairs).filter_map(|pair| Some(speed(one, pair)? / speed(other, pair)?)).collect())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::args::{Database, Flags, Plan};
+use crate::args::{Database, Extra, Flags, Plan};
 use crate::databases::Server;
 use crate::load::{Report, Round};
 use crate::pgbench;
@@ -18,12 +18,21 @@ const WARM_UP: Duration = Duration::from_millis(300);
 /// Long enough for a peer to make its tables and perform something.
 const TRIAL: Duration = Duration::from_millis(200);
 
+/// How many processes share a load.
+const PROCESSES: [usize; 3] = [1, 2, 4];
+/// The load that they share.
+const PROCESS_TASKS: usize = 256;
+
 /// A run under way.
 pub struct Run<'a> {
     pub flags: &'a Flags,
     pub plan: &'a Plan,
     pub servers: BTreeMap<Database, Server>,
     pub results: Results,
+    /// Beside the table.
+    pub duplicates: Results,
+    /// Beside the table.
+    pub processes: Results,
     homes: BTreeMap<(Database, System), String>,
     rounds: u32,
     /// Systems that cannot be run, which is said once.
@@ -37,6 +46,8 @@ impl<'a> Run<'a> {
             plan,
             servers,
             results: Results::default(),
+            duplicates: Results::default(),
+            processes: Results::default(),
             homes: BTreeMap::new(),
             rounds: 0,
             out: BTreeSet::new(),
@@ -49,19 +60,61 @@ impl<'a> Run<'a> {
         let all = cases.len() * self.plan.pairs as usize;
         let mut number = 0;
         for pair in 1..=self.plan.pairs {
-            for (database, system, tasks) in &cases {
+            for &(database, system, tasks) in &cases {
                 number += 1;
-                let what = format!(
-                    "[{number}/{all}] pair {pair}: {} {} {tasks} tasks",
-                    database.name(),
-                    system.name()
-                );
-                let figures = self.case(*database, *system, *tasks, &what).await?;
-                if let Some(figures) = figures {
-                    self.results
-                        .keep(Seen { database: *database, system: *system, tasks: *tasks, pair }, figures);
+                let (on, name) = (database.name(), system.name());
+                let what = format!("[{number}/{all}] pair {pair}: {on} {name} {tasks} tasks");
+                if let Some(figures) = self.case(database, system, tasks, &what).await? {
+                    self.results.keep(Seen { database, system, tasks, processes: 1, pair }, figures);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// What is measured beside the table.
+    pub async fn extras(&mut self) -> Result<()> {
+        for pair in 1..=self.plan.pairs {
+            if self.plan.extras.contains(&Extra::Duplicates) {
+                self.duplicates(pair).await?;
+            }
+            if self.plan.extras.contains(&Extra::Processes) && self.servers.contains_key(&Database::Postgres)
+            {
+                self.processes(pair).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How fast finished messages are answered, against one read by primary key.
+    async fn duplicates(&mut self, pair: u32) -> Result<()> {
+        for database in self.plan.databases.clone() {
+            for tasks in self.plan.duplicate_tasks.clone() {
+                for system in [System::PrimaryKeyRead, System::EarmarkDuplicate] {
+                    let figures = self.round(database, system, tasks, 1).await?;
+                    eprintln!(
+                        "pair {pair}: {} {} {tasks} tasks: {:.0}/s",
+                        database.name(),
+                        system.name(),
+                        figures.effects_per_s
+                    );
+                    self.duplicates.keep(Seen { database, system, tasks, processes: 1, pair }, figures);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same load by several processes.
+    async fn processes(&mut self, pair: u32) -> Result<()> {
+        let (database, system, tasks) = (Database::Postgres, System::Earmark, PROCESS_TASKS);
+        for processes in PROCESSES {
+            let figures = self.round(database, system, tasks, processes).await?;
+            eprintln!(
+                "pair {pair}: postgres earmark {tasks} tasks in {processes} processes: {:.0} effects/s",
+                figures.effects_per_s
+            );
+            self.processes.keep(Seen { database, system, tasks, processes, pair }, figures);
         }
         Ok(())
     }
@@ -86,7 +139,7 @@ impl<'a> Run<'a> {
     }
 
     /// One round, told on standard error. A peer that fails is left out from then on; anything else ends the run.
-    pub async fn case(
+    async fn case(
         &mut self,
         database: Database,
         system: System,
@@ -117,7 +170,7 @@ impl<'a> Run<'a> {
     }
 
     /// One round by that many processes, which share the tasks.
-    pub async fn round(
+    async fn round(
         &mut self,
         database: Database,
         system: System,
@@ -145,8 +198,7 @@ impl<'a> Run<'a> {
             "{}: {effects} effects were performed, but {rows} are confirmed in the database",
             system.name()
         );
-        let commits = before.zip(after).map(|(before, after)| after.saturating_sub(before));
-        Figures::of(system, &reports, commits)
+        Figures::of(system, &reports, after.saturating_sub(before))
     }
 
     async fn work(&self, system: System, round: &Round, url: &str, processes: usize) -> Result<Vec<Report>> {

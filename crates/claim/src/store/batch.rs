@@ -44,6 +44,14 @@ impl Ours {
         }
     }
 
+    /// Whether anything was written, as far as is known.
+    pub(super) fn is_any(&self) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(tokens) => !tokens.is_empty(),
+        }
+    }
+
     fn one(written: bool) -> Self {
         if written { Self::All } else { Self::none() }
     }

@@ -38,7 +38,13 @@ impl Pools {
 
     /// A transaction for one or more inserts of claims, on the connections that are kept for them.
     pub(crate) async fn begin_claim(&self) -> Result<Tx, DbErr> {
-        Tx::begin(&self.claims, self.pooler, self.dialect.writing()).await
+        let tx = Tx::begin(&self.claims, self.pooler, self.dialect.writing()).await?;
+        #[cfg(feature = "postgres")]
+        if self.pooler && self.dialect == Dialect::Postgres {
+            // For this transaction, since the connection is shared: what it has as its own elsewhere.
+            tx.execute_unprepared(&postgres::for_one_transaction()).await?;
+        }
+        Ok(tx)
     }
 
     /// A transaction for any other write.
@@ -179,6 +185,11 @@ mod postgres {
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
     ];
+
+    /// The same for one transaction.
+    pub(super) fn for_one_transaction() -> String {
+        FOR_CLAIMS.map(|(name, value)| format!("SET LOCAL {name} = '{value}';")).concat()
+    }
 
     pub(super) async fn open(
         connect: PgConnectOptions,

@@ -10,8 +10,10 @@
 //!                                  └── at most `Lanes` batches at once; a key is in one of them only
 //! ```
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+mod queue;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,81 +25,24 @@ use super::write::Db;
 use super::writer::Writer;
 use crate::error::Error;
 use crate::key::ClaimKey;
+pub(super) use queue::{Batch, Lanes};
+use queue::{Claiming, Hold, Queue, Waiting, id_of};
 
-/// Most rows of one batch. A statement's fixed cost is spread thin long before that, and whoever waits for it waits longer.
-const ROWS_MAX: usize = 500;
-/// Most bytes of requests and answers in one batch: below every server's limit of a statement (16 MiB on MariaDB), encoded.
-const BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Most that is looked at for one batch: behind it, rows wait whose keys are being written.
-const LOOKED_AT_MAX: usize = 4 * ROWS_MAX;
-
-/// Which batches may be under way at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lanes {
-    /// That many, each of claims and outcomes together.
-    Mixed(usize),
-    /// One of claims beside one of outcomes: where no statement can write both.
-    Apart,
-}
-
-impl Lanes {
-    const fn flushers_max(self) -> usize {
-        match self {
-            Self::Mixed(n) => n,
-            Self::Apart => 2,
-        }
-    }
-}
-
-/// One row that somebody waits for.
-pub(super) struct Waiting<J, A> {
-    pub(super) job: J,
-    id: u64,
-    bytes: usize,
-    deadline: Instant,
-    answer: oneshot::Sender<Result<A, Error>>,
-}
-
-impl<J, A> Waiting<J, A> {
-    pub(super) fn answer(self, answer: Result<A, Error>) {
-        // Whoever waited may have gone; what is written stays written.
-        let _ = self.answer.send(answer);
-    }
-}
-
-pub(super) type Claiming = Waiting<Arc<Insert>, Inserted>;
-pub(super) type Confirming = Waiting<Arc<Confirm>, bool>;
-
-/// Rows that are written together.
-#[derive(Default)]
-pub(super) struct Batch {
-    pub(super) claims: Vec<Claiming>,
-    pub(super) confirms: Vec<Confirming>,
-}
+/// So many claims lost in a row, with none won between them, make the next one a likely duplicate.
+const LOST_IN_A_ROW: u32 = 4;
 
 /// The queue and those who empty it.
 pub(crate) struct Group {
     db: Arc<Db>,
     lanes: Lanes,
     patience: Duration,
+    capacity: usize,
     queue: Mutex<Queue>,
     /// Free places for claims, and for outcomes: a flood of the one leaves the other its own.
     claims_room: Semaphore,
     confirms_room: Semaphore,
-}
-
-#[derive(Default)]
-struct Queue {
-    claims: VecDeque<Claiming>,
-    confirms: VecDeque<Confirming>,
-    /// Keys in the batches under way.
-    writing: HashSet<u64>,
-    /// Keys that a stranger's transaction holds, and how many wait for each: never part of a batch.
-    blocked: HashMap<u64, usize>,
-    flushers: usize,
-    claims_under_way: bool,
-    confirms_under_way: bool,
-    patrolled: bool,
+    /// Claims lost in a row: see `expects_duplicates`.
+    lost_in_a_row: AtomicU32,
 }
 
 impl Group {
@@ -106,50 +51,64 @@ impl Group {
             db,
             lanes,
             patience,
+            capacity,
             queue: Mutex::default(),
             claims_room: Semaphore::new(capacity),
             confirms_room: Semaphore::new(capacity),
+            lost_in_a_row: AtomicU32::new(0),
         }
     }
 
-    /// Inserts a claim, together with whatever else waits.
+    /// Inserts claims, together with whatever else waits: those of one call in one batch, as far as it holds them. An answer for each, in order.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         writer: &Writer,
-        insert: Arc<Insert>,
-    ) -> Result<Inserted, Error> {
+        inserts: impl ExactSizeIterator<Item = Arc<Insert>>,
+    ) -> Result<Vec<oneshot::Receiver<Result<Inserted, Error>>>, Error> {
         let deadline = Instant::now() + self.patience;
-        self.enter(&self.claims_room, "claim").await?;
-        let (id, bytes) = (id_of(&insert.key), insert.claim.request.len());
-        let (answer, answered) = oneshot::channel();
-        let waiting = Waiting { job: insert, id, bytes, deadline, answer };
+        self.enter(&self.claims_room, inserts.len(), "claim").await?;
+        let mut answers = Vec::with_capacity(inserts.len());
+        let waiting = inserts.map(|insert| {
+            let (answer, answered) = oneshot::channel();
+            answers.push(answered);
+            let (id, bytes) = (id_of(&insert.key), insert.claim.request.len());
+            Waiting { job: insert, id, bytes, deadline, answer }
+        });
         self.submit(writer, |queue, group| {
-            if queue.blocked.contains_key(&id) {
-                group.claims_room.add_permits(1);
-                return Some(waiting);
+            let mut blocked = Vec::new();
+            for claim in waiting {
+                if queue.blocked.contains_key(&claim.id) {
+                    group.claims_room.add_permits(1);
+                    blocked.push(claim);
+                } else {
+                    queue.claims.push_back(claim);
+                }
             }
-            queue.claims.push_back(waiting);
-            None
+            blocked
         })?;
-        answered.await.map_err(|_| Error::Closed)?
+        Ok(answers)
     }
 
-    /// Records an ordinary outcome, together with whatever else waits. `false`: the row is not as its holder left it.
+    /// Records ordinary outcomes, together with whatever else waits. `false`: the row is not as its holder left it.
     pub(crate) async fn confirm(
         self: &Arc<Self>,
         writer: &Writer,
-        confirm: Arc<Confirm>,
-    ) -> Result<bool, Error> {
+        confirms: impl ExactSizeIterator<Item = Arc<Confirm>>,
+    ) -> Result<Vec<oneshot::Receiver<Result<bool, Error>>>, Error> {
         let deadline = Instant::now() + self.patience;
-        self.enter(&self.confirms_room, "settle").await?;
-        let (id, bytes) = (id_of(&confirm.key), confirm.receipt.as_ref().map_or(0, |r| r.bytes.len()));
-        let (answer, answered) = oneshot::channel();
-        let waiting = Waiting { job: confirm, id, bytes, deadline, answer };
+        self.enter(&self.confirms_room, confirms.len(), "settle").await?;
+        let mut answers = Vec::with_capacity(confirms.len());
+        let waiting = confirms.map(|confirm| {
+            let (answer, answered) = oneshot::channel();
+            answers.push(answered);
+            let (id, bytes) = (id_of(&confirm.key), confirm.receipt.as_ref().map_or(0, |r| r.bytes.len()));
+            Waiting { job: confirm, id, bytes, deadline, answer }
+        });
         self.submit(writer, |queue, _| {
-            queue.confirms.push_back(waiting);
-            None
+            queue.confirms.extend(waiting);
+            Vec::new()
         })?;
-        answered.await.map_err(|_| Error::Closed)?
+        Ok(answers)
     }
 
     /// How many claims wait to be written: what is not urgent steps aside for them.
@@ -157,16 +116,26 @@ impl Group {
         self.lock().claims.len()
     }
 
-    /// Takes a place in the queue, which is given back when the row leaves it.
-    async fn enter(&self, room: &Semaphore, what: &'static str) -> Result<(), Error> {
-        if let Ok(place) = room.try_acquire() {
-            place.forget();
-            return Ok(());
-        }
-        match Box::pin(tokio::time::timeout(self.patience, room.acquire())).await {
-            Ok(Ok(place)) => place.forget(),
-            Ok(Err(_)) => return Err(Error::Closed),
-            Err(_) => return Err(Error::Busy { what, waited: self.patience }),
+    /// Takes places in the queue, which are given back when the rows leave it.
+    async fn enter(&self, room: &Semaphore, places: usize, what: &'static str) -> Result<(), Error> {
+        let mut left = places;
+        while left > 0 {
+            // More than the queue holds can never enter together.
+            let some = u32::try_from(left.min(self.capacity)).unwrap_or(u32::MAX);
+            match room.try_acquire_many(some) {
+                Ok(places) => places.forget(),
+                Err(_) => {
+                    match Box::pin(tokio::time::timeout(self.patience, room.acquire_many(some))).await {
+                        Ok(Ok(places)) => places.forget(),
+                        Ok(Err(_)) => return Err(Error::Closed),
+                        Err(_) => {
+                            room.add_permits(places - left);
+                            return Err(Error::Busy { what, waited: self.patience });
+                        }
+                    }
+                }
+            }
+            left -= some as usize;
         }
         Ok(())
     }
@@ -175,21 +144,21 @@ impl Group {
     fn submit(
         self: &Arc<Self>,
         writer: &Writer,
-        push: impl FnOnce(&mut Queue, &Self) -> Option<Claiming>,
+        push: impl FnOnce(&mut Queue, &Self) -> Vec<Claiming>,
     ) -> Result<(), Error> {
         // Held until the tasks are counted, so that `close` waits for them.
         let _open = writer.open()?;
         let (blocked, flush, patrol) = {
             let mut queue = self.lock();
             let blocked = push(&mut queue, self);
-            let flush = blocked.is_none() && queue.flushers < self.lanes.flushers_max();
+            let queued = !(queue.claims.is_empty() && queue.confirms.is_empty());
+            let flush = queued && queue.flushers < self.lanes.flushers_max();
             queue.flushers += usize::from(flush);
-            let patrol = !std::mem::replace(&mut queue.patrolled, true);
+            let patrol = queued && !std::mem::replace(&mut queue.patrolled, true);
             (blocked, flush, patrol)
         };
-        if let Some(claim) = blocked {
-            let this = self.clone();
-            let hold = this.block(claim.id);
+        for claim in blocked {
+            let (this, hold) = (self.clone(), self.block(claim.id));
             writer.spawn(async move {
                 this.insert_alone(claim, First::Try).await;
                 drop(hold);
@@ -213,39 +182,27 @@ impl Group {
 
     /// The next batch; `None`: nothing may be written now, and the flusher has been signed off.
     fn take(self: &Arc<Self>) -> Option<Flight> {
-        let mut guard = self.lock();
-        let queue = &mut *guard;
-        let apart = self.lanes == Lanes::Apart;
-        let mut room = Room { rows: ROWS_MAX, bytes: BYTES_MAX };
-        let mut batch = Batch::default();
-        if !queue.confirms_under_way {
-            // Whether or not somebody still waits: the provider has answered.
-            take_some(&mut queue.confirms, &mut batch.confirms, &mut queue.writing, &mut room);
-            self.confirms_room.add_permits(batch.confirms.len());
-        }
-        if !queue.claims_under_way && !(apart && !batch.confirms.is_empty()) {
-            let before = queue.claims.len();
-            // Nobody would perform it.
-            queue.claims.retain(|claim| !claim.answer.is_closed());
-            self.claims_room.add_permits(before - queue.claims.len());
-            take_some(&mut queue.claims, &mut batch.claims, &mut queue.writing, &mut room);
-            self.claims_room.add_permits(batch.claims.len());
-        }
-        if batch.claims.is_empty() && batch.confirms.is_empty() {
+        let mut queue = self.lock();
+        let taken = queue.take(self.lanes);
+        self.claims_room.add_permits(taken.batch.claims.len() + taken.abandoned);
+        self.confirms_room.add_permits(taken.batch.confirms.len());
+        if taken.batch.is_empty() {
             queue.flushers -= 1;
             return None;
         }
-        let (claims, confirms) = (apart && !batch.claims.is_empty(), apart && !batch.confirms.is_empty());
-        queue.claims_under_way |= claims;
-        queue.confirms_under_way |= confirms;
-        drop(guard);
-        let ids = batch.claims.iter().map(|c| c.id).chain(batch.confirms.iter().map(|c| c.id)).collect();
-        Some(Flight { group: self.clone(), batch, ids, claims, confirms })
+        drop(queue);
+        Some(Flight { group: self.clone(), hold: taken.batch.hold(), batch: taken.batch })
     }
 
     /// Writes a batch and answers everybody in it, or hands them on.
     async fn write(self: &Arc<Self>, mut flight: Flight) {
         let mut batch = std::mem::take(&mut flight.batch);
+        if self.expects_duplicates() {
+            self.answer_duplicates(&mut batch.claims).await;
+            if batch.is_empty() {
+                return;
+            }
+        }
         // One order for all batches: two that lock the same rows then wait, and do not deadlock.
         batch.claims.sort_unstable_by(|a, b| a.job.key.cmp(&b.job.key));
         batch.confirms.sort_unstable_by(|a, b| a.job.key.cmp(&b.job.key));
@@ -267,6 +224,7 @@ impl Group {
                     let is_written = written.confirms.has(&confirm.job.facts.token);
                     confirm.answer(Ok(is_written));
                 }
+                self.count_lost(lost.len(), written.claims.is_any());
                 if !lost.is_empty() {
                     tokio::spawn(self.clone().read_for_all(lost, handed_over));
                 }
@@ -294,6 +252,34 @@ impl Group {
                 for claim in batch.claims {
                     tokio::spawn(self.clone().insert_alone(claim, first.clone()));
                 }
+            }
+        }
+    }
+
+    /// Whether new claims are likely to be duplicates, as when a broker delivers again what was handled: then the row is looked for
+    /// before it is inserted, and a duplicate costs one indexed read.
+    fn expects_duplicates(&self) -> bool {
+        self.lost_in_a_row.load(Relaxed) >= LOST_IN_A_ROW
+    }
+
+    fn count_lost(&self, lost: usize, won: bool) {
+        if won {
+            self.lost_in_a_row.store(0, Relaxed);
+        } else if lost > 0 {
+            let lost = u32::try_from(lost).unwrap_or(u32::MAX);
+            let _ = self.lost_in_a_row.fetch_update(Relaxed, Relaxed, |n| Some(n.saturating_add(lost)));
+        }
+    }
+
+    /// Answers the claims whose key exists, in one read, and leaves the others.
+    async fn answer_duplicates(&self, claims: &mut Vec<Claiming>) {
+        let keys: Vec<&ClaimKey> = claims.iter().map(|claim| &claim.job.key).collect();
+        // Where it cannot be read, the insert decides, as it does anyway.
+        let Ok(mut found) = self.db.rows(&keys).await else { return };
+        for claim in std::mem::take(claims) {
+            match found.remove(&claim.job.key) {
+                Some(view) => claim.answer(Ok(Inserted::Exists(Box::new(view)))),
+                None => claims.push(claim),
             }
         }
     }
@@ -338,76 +324,33 @@ impl Group {
     /// Answers those whose patience has ended while they queued: nothing of theirs was handed over.
     async fn patrol(self: Arc<Self>) {
         loop {
-            let next = {
+            let (late, next) = {
                 let mut queue = self.lock();
-                let now = Instant::now();
-                for claim in drain_late(&mut queue.claims, now, &self.claims_room) {
-                    claim.answer(Err(Error::Busy { what: "claim", waited: self.patience }));
-                }
-                for confirm in drain_late(&mut queue.confirms, now, &self.confirms_room) {
-                    confirm.answer(Err(Error::Busy { what: "settle", waited: self.patience }));
-                }
-                let first = queue.claims.front().map(|c| c.deadline);
-                let next = first.into_iter().chain(queue.confirms.front().map(|c| c.deadline)).min();
+                let late = queue.take_late(Instant::now());
+                let next = queue.next_deadline();
                 queue.patrolled = next.is_some();
-                next
+                (late, next)
             };
+            self.claims_room.add_permits(late.claims.len());
+            self.confirms_room.add_permits(late.confirms.len());
+            for claim in late.claims {
+                claim.answer(Err(Error::Busy { what: "claim", waited: self.patience }));
+            }
+            for confirm in late.confirms {
+                confirm.answer(Err(Error::Busy { what: "settle", waited: self.patience }));
+            }
             let Some(next) = next else { return };
             tokio::time::sleep_until(next.into()).await;
         }
     }
 }
 
-/// What is left of a batch.
-struct Room {
-    rows: usize,
-    bytes: usize,
-}
-
-/// Moves rows from a queue to a batch, in their order, as long as there is room; a key that is being written stays.
-fn take_some<J, A>(
-    from: &mut VecDeque<Waiting<J, A>>,
-    to: &mut Vec<Waiting<J, A>>,
-    writing: &mut HashSet<u64>,
-    room: &mut Room,
-) {
-    let mut stay = Vec::new();
-    for _ in 0..LOOKED_AT_MAX {
-        let Some(next) = from.pop_front() else { break };
-        let empty = room.rows == ROWS_MAX;
-        if room.rows == 0 || (next.bytes > room.bytes && !empty) {
-            stay.push(next);
-            break;
-        }
-        if !writing.insert(next.id) {
-            stay.push(next);
-            continue;
-        }
-        room.rows -= 1;
-        room.bytes = room.bytes.saturating_sub(next.bytes);
-        to.push(next);
+/// Waits for an answer. Without one the store has been closed meanwhile.
+pub(crate) async fn answered<A>(answer: Option<oneshot::Receiver<Result<A, Error>>>) -> Result<A, Error> {
+    match answer {
+        Some(answer) => answer.await.map_err(|_| Error::Closed)?,
+        None => Err(Error::Closed),
     }
-    for kept in stay.into_iter().rev() {
-        from.push_front(kept);
-    }
-}
-
-/// Takes out what has waited too long. Deadlines are in the order of the queue, but for what was put back.
-fn drain_late<J, A>(
-    queue: &mut VecDeque<Waiting<J, A>>,
-    now: Instant,
-    room: &Semaphore,
-) -> Vec<Waiting<J, A>> {
-    let late = queue.iter().take_while(|waiting| waiting.deadline <= now).count();
-    room.add_permits(late);
-    queue.drain(..late).collect()
-}
-
-/// Tells keys apart while they are being written. Two that share a number wait for each other, and nothing worse.
-fn id_of(key: &ClaimKey) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// A task that empties the queue.
@@ -434,23 +377,16 @@ impl Drop for Flusher {
     }
 }
 
-/// A batch under way: its keys are kept out of the others until it has ended, however it ends.
+/// A batch under way: its keys are kept out of the others until it has been written, however that ends.
 struct Flight {
     group: Arc<Group>,
     batch: Batch,
-    ids: Vec<u64>,
-    claims: bool,
-    confirms: bool,
+    hold: Hold,
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let mut queue = self.group.lock();
-        for id in &self.ids {
-            queue.writing.remove(id);
-        }
-        queue.claims_under_way &= !self.claims;
-        queue.confirms_under_way &= !self.confirms;
+        self.group.lock().release(&self.hold);
     }
 }
 

@@ -68,7 +68,7 @@ impl Confirm {
                 landing_horizon: None,
             },
         };
-        (claim.facts.fence == 1 && made == ordinary).then(|| Self {
+        (made == ordinary).then(|| Self {
             key: claim.key.clone(),
             facts: claim.facts.clone(),
             made,

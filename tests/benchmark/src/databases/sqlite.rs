@@ -1,7 +1,8 @@
 //! SQLite from outside.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -18,8 +19,15 @@ use crate::systems::{System, Tables};
 
 pub struct Sqlite {
     folder: PathBuf,
-    /// One connection to each file, so that its write-ahead log lives on between the rounds.
-    homes: BTreeMap<String, SqlitePool>,
+    homes: BTreeMap<String, Home>,
+}
+
+struct Home {
+    /// One connection, so that the write-ahead log lives on between the rounds.
+    kept: SqlitePool,
+    /// The wal-index. Never closed before the connection: a process that closes any of its handles of a file loses all its locks on
+    /// that file, and SQLite's next one would begin a new wal-index.
+    index: File,
 }
 
 impl Sqlite {
@@ -64,13 +72,15 @@ impl Sqlite {
         }
         let kept = one().await?;
         kept.fetch_one("SELECT count(*) FROM sqlite_schema").await?;
-        self.homes.insert(name, kept);
+        let index = format!("{}-shm", file.display());
+        let index = File::open(&index).with_context(|| format!("{index} cannot be read"))?;
+        self.homes.insert(name, Home { kept, index });
         Ok(url)
     }
 
     pub async fn clean(&mut self) -> Result<()> {
-        for pool in std::mem::take(&mut self.homes).into_values() {
-            pool.close().await;
+        for home in std::mem::take(&mut self.homes).into_values() {
+            home.kept.close().await;
         }
         if self.folder.exists() {
             fs::remove_dir_all(&self.folder)?;
@@ -79,25 +89,27 @@ impl Sqlite {
     }
 
     pub async fn checkpoint(&self) -> Result<()> {
-        for pool in self.homes.values() {
-            pool.execute("PRAGMA wal_checkpoint(TRUNCATE)").await?;
+        for home in self.homes.values() {
+            home.kept.execute("PRAGMA wal_checkpoint(TRUNCATE)").await?;
         }
         Ok(())
     }
 
     /// The counter in the head of the wal-index that every committed write raises (`iChange`: bytes 8 to 11 of the `-shm` file, in
     /// the machine's own order; <https://sqlite.org/walformat.html#the_wal_index_file_format>).
-    pub fn commits(&self, system: System) -> Result<Option<u64>> {
-        let shm = format!("{}-shm", self.file(&home_name(system)).display());
-        let head = fs::read(&shm).with_context(|| format!("{shm} cannot be read"))?;
-        let change = head.get(8..12).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
-        Ok(change.map(u64::from))
+    pub fn commits(&self, system: System) -> Result<u64> {
+        let mut change = [0; 4];
+        self.home(system)?.index.read_exact_at(&mut change, 8).context("the wal-index cannot be read")?;
+        Ok(u64::from(u32::from_ne_bytes(change)))
+    }
+
+    fn home(&self, system: System) -> Result<&Home> {
+        self.homes.get(&home_name(system)).context("a system without a home")
     }
 
     pub async fn count(&self, system: System, round: &str) -> Result<u64> {
-        let pool = self.homes.get(&home_name(system)).context("a system without a home")?;
-        let count: i64 =
-            sqlx::query_scalar(system.count_sql(Database::Sqlite)).bind(round).fetch_one(pool).await?;
+        let sql = system.count_sql(Database::Sqlite);
+        let count: i64 = sqlx::query_scalar(sql).bind(round).fetch_one(&self.home(system)?.kept).await?;
         Ok(u64::try_from(count)?)
     }
 }

@@ -6,34 +6,52 @@ use std::io::IsTerminal;
 use crate::args::{Database, Plan};
 use crate::load::Quantiles;
 use crate::pgbench;
-use crate::results::{Line, Results};
+use crate::results::{Line, Results, by_hand, one_process, one_read};
+use crate::rounds::Run;
 use crate::systems::System;
 
 /// The table of the systems, with what it was measured on above it.
-pub fn main(plan: &Plan, head: &[String], results: &Results) -> String {
+pub fn main(run: &Run<'_>, head: &[String]) -> String {
+    let Run { plan, results, .. } = run;
     let mut out = String::new();
     for line in head {
         let _ = writeln!(out, "{line}");
     }
     let _ = writeln!(
         out,
-        "Medians of {} rounds of {} s in turn, [least to most]; `ratio` is the throughput against hand-written in the same pair.",
+        "Medians of {} rounds of {} s in turn, [least to most] of the throughput; latencies in ms. `ratio`: the throughput\n\
+         against hand-written, the median over the pairs.",
         plan.pairs, plan.seconds
     );
     for database in &plan.databases {
-        let lines = results.lines(*database, System::HandWritten);
-        if lines.is_empty() {
-            continue;
-        }
-        heading(&mut out, database.name());
-        columns(&mut out, "ratio");
-        lines.iter().for_each(|line| row(&mut out, line));
+        section(&mut out, database.name(), "ratio", &results.lines(*database, by_hand));
     }
     against_the_ceiling(&mut out, plan, results);
     for failure in &results.failures {
         let _ = writeln!(out, "not measured: {failure}");
     }
     out
+}
+
+/// What is measured beside the table.
+pub fn extras(run: &Run<'_>) -> String {
+    let mut out = String::new();
+    for database in &run.plan.databases {
+        let title = format!("{}: duplicates of finished messages, answers/s", database.name());
+        section(&mut out, &title, "/ read", &run.duplicates.lines(*database, one_read));
+        let title = format!("{}: one load by several processes", database.name());
+        section(&mut out, &title, "/ one", &run.processes.lines(*database, one_process));
+    }
+    out
+}
+
+fn section(out: &mut String, title: &str, ratio: &str, lines: &[Line]) {
+    if lines.is_empty() {
+        return;
+    }
+    heading(out, title);
+    columns(out, ratio);
+    lines.iter().for_each(|line| row(out, line));
 }
 
 fn against_the_ceiling(out: &mut String, plan: &Plan, results: &Results) {
@@ -74,16 +92,20 @@ fn columns(out: &mut String, ratio: &str) {
 fn row(out: &mut String, line: &Line) {
     let m = &line.median;
     let or_dash = |x: Option<f64>, digits: usize| x.map_or("-".to_owned(), |x| format!("{x:.digits$}"));
+    let name = match line.processes {
+        1 => line.system.name().to_owned(),
+        n => format!("{} x {n}", line.system.name()),
+    };
     let _ = writeln!(
         out,
         "{:>5}  {:<17} {:>9.0} {:>17}  {:>15}  {:>15} {:>8} {:>9} {:>7}",
         line.tasks,
-        line.system.name(),
+        name,
         m.effects_per_s,
         format!("[{:.0} to {:.0}]", line.min, line.max),
         latency(m.claim),
         latency(m.settle),
-        or_dash(m.commits_per_effect, 2),
+        or_dash(m.commits_per_effect, 3),
         or_dash(m.client_us_per_effect, 0),
         or_dash(line.ratio, 2),
     );

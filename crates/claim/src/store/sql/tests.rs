@@ -34,7 +34,7 @@ fn classified(sql: &Sql) -> Vec<(&'static str, Class, &'static str)> {
         Hot: claim, claim_batch, confirm_batch, apply, event, keep_receipt, row, rows, lock, lock_or_skip, row_in_caller, request, extend, history, fact_known;
         Walk: next_pair, due_of_pair;
         Cold: by_reference, by_provider_ref, orphan, list, open_tallies, report_claims, report_events, report_orphans,
-            sweepers, heartbeat, now, meta;
+            sweepers, heartbeat, pauses, pause, resume, newest_pause, now, meta;
     }
 }
 

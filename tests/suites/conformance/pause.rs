@@ -20,7 +20,7 @@ per_backend! {
         assert!(pause.at >= before);
         let (stands, ours) = store.pause("stripe", "M. Roth", "another reason").await.unwrap();
         assert_eq!((&stands, ours), (&pause, false), "the first stands");
-        assert_eq!(store.pauses().await.unwrap(), [pause.clone()]);
+        assert_eq!(store.pauses().await.unwrap(), std::slice::from_ref(&pause));
 
         let over = store.resume("stripe", "M. Roth", "they say it is over").await.unwrap().unwrap();
         let resumed = over.resumed.clone().unwrap();

@@ -34,7 +34,7 @@ async fn a_pause_shows_everywhere_until_it_is_over_and_stays_on_file() {
     let top = place.run(&["report"]).out;
     let words = top.replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(line) && words.contains("by K. Lang: outage 4711"), "{top}");
-    assert!(words.find(line).unwrap() < words.find("open at start").unwrap(), "at the top: {top}");
+    assert!(words.find(line).unwrap() < words.find("ROLL-FORWARD").unwrap(), "at the top: {top}");
 
     let resumed = resume(&place, "mailer").json();
     assert_eq!((&resumed["resumed_by"], &resumed["resume_reason"]), (&"M. Roth".into(), &"over".into()));

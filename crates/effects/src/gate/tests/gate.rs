@@ -48,7 +48,7 @@ async fn an_open_breaker_lets_nobody_in_and_a_call_that_is_not_made_costs_no_sam
     let gate = gate(limits);
     for _ in 0..2 {
         assert!(!gate.is_failing());
-        gate.admit(PATIENT).await.ok().unwrap().end(&fails());
+        gate.admit(PATIENT).await.unwrap().end(&fails());
     }
     assert!(gate.is_failing());
     let refused = gate.admit(PATIENT).await.err();
@@ -57,8 +57,8 @@ async fn an_open_breaker_lets_nobody_in_and_a_call_that_is_not_made_costs_no_sam
 
     gate.breaker().not_sampled(Duration::ZERO);
     assert_eq!(gate.halted(), None, "a sample is due");
-    drop(gate.admit(PATIENT).await.ok().unwrap());
-    let sample = gate.admit(PATIENT).await.ok().expect("the duplicate's sample");
+    drop(gate.admit(PATIENT).await.unwrap());
+    let sample = gate.admit(PATIENT).await.expect("the duplicate's sample");
     assert!(gate.admit(PATIENT).await.is_err());
     sample.end(&answers());
     assert!(!gate.is_failing());
@@ -73,7 +73,7 @@ async fn no_more_calls_are_under_way_than_there_are_places() {
     for _ in 0..50 {
         let (gate, running, most) = (gate.clone(), running.clone(), most.clone());
         calls.spawn(async move {
-            let mut pass = gate.admit(PATIENT).await.ok().expect("a place in time");
+            let mut pass = gate.admit(PATIENT).await.expect("a place in time");
             pass.begin();
             most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             for _ in 0..20 {
@@ -96,8 +96,8 @@ async fn no_more_calls_are_under_way_than_there_are_places() {
 #[tokio::test]
 async fn who_would_have_to_wait_too_long_for_a_turn_does_not_wait() {
     let gate = gate(Limits { calls_per_second: Some(0.01), ..Limits::default() });
-    drop(gate.admit(Duration::ZERO).await.ok().expect("a duplicate's turn"));
-    gate.admit(Duration::ZERO).await.ok().expect("the turn that it did not use").end(&answers());
+    drop(gate.admit(Duration::ZERO).await.expect("a duplicate's turn"));
+    gate.admit(Duration::ZERO).await.expect("the turn that it did not use").end(&answers());
     let refused = gate.admit(PATIENT).await.err();
     assert!(matches!(refused, Some(Halt::Limited { next_in }) if next_in > PATIENT), "{refused:?}");
     assert!(gate.admit_look().await.is_err(), "a question is a call to the provider, too");
@@ -122,7 +122,7 @@ async fn a_pause_reaches_gates_that_are_there_and_those_that_come() {
 #[tokio::test]
 async fn a_pause_that_comes_during_a_wait_is_obeyed() {
     let gate = gate(Limits { concurrent_calls: Some(1), ..Limits::default() });
-    let place = gate.admit(PATIENT).await.ok().unwrap();
+    let place = gate.admit(PATIENT).await.unwrap();
     let waiting = tokio::spawn({
         let gate = gate.clone();
         async move { gate.admit(PATIENT).await.err() }

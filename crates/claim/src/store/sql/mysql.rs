@@ -244,6 +244,69 @@ ORDER BY at, id",
 VALUES (?, ?, ?, ", now!(), ", ", now!(), ")
 ON DUPLICATE KEY UPDATE version = VALUES(version), passes = VALUES(passes), last_success_at = VALUES(last_success_at)"
     ),
+    // The index is named: the server's guess at how many tombstones are old must not decide whether every one of them is read.
+    purge_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim FORCE INDEX (earmark_claim_closed)
+WHERE closed_at >= ? AND closed_at <= ", now!(), " - ? AND purged_at IS NULL AND ", settled!(), "
+ORDER BY closed_at
+LIMIT ?
+FOR UPDATE SKIP LOCKED"
+    ),
+    purge_events: "DELETE e FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]')) AS picked
+STRAIGHT_JOIN earmark_event AS e
+    ON e.tenant = picked.tenant AND e.consumer = picked.consumer AND e.message_id = picked.message_id",
+    purge_rows: concat!(
+"UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]')) AS picked
+STRAIGHT_JOIN earmark_claim AS c
+    ON c.tenant = picked.tenant AND c.consumer = picked.consumer AND c.message_id = picked.message_id
+SET c.purged_at = ", now!(), ", c.request = NULL, c.receipt = NULL, c.summary = NULL, c.traceparent = NULL"
+    ),
+    tombstone_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim FORCE INDEX (earmark_claim_tombstone)
+WHERE closed_at >= ? AND closed_at <= ", now!(), " - ? AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)
+ORDER BY closed_at
+LIMIT ?
+FOR UPDATE SKIP LOCKED"
+    ),
+    tombstone_rows: "DELETE c FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]')) AS picked
+STRAIGHT_JOIN earmark_claim AS c
+    ON c.tenant = picked.tenant AND c.consumer = picked.consumer AND c.message_id = picked.message_id",
+    purge_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, CAST(COALESCE(SUM(bytes), 0) AS SIGNED) AS bytes, CAST(COALESCE(SUM(events), 0) AS SIGNED) AS events, CAST(COALESCE(SUM(event_bytes), 0) AS SIGNED) AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(OCTET_LENGTH(c.request), 0) + COALESCE(OCTET_LENGTH(c.receipt), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(OCTET_LENGTH(e.detail), 0) + COALESCE(OCTET_LENGTH(e.bytes), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - ? AND purged_at IS NULL AND ", settled!(), ") AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    tombstone_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, CAST(COALESCE(SUM(bytes), 0) AS SIGNED) AS bytes, CAST(COALESCE(SUM(events), 0) AS SIGNED) AS events, CAST(COALESCE(SUM(event_bytes), 0) AS SIGNED) AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(OCTET_LENGTH(c.request), 0) + COALESCE(OCTET_LENGTH(c.receipt), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(OCTET_LENGTH(e.detail), 0) + COALESCE(OCTET_LENGTH(e.bytes), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - ? AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)) AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    purge_kept: concat!(
+"SELECT COUNT(*) AS claims FROM earmark_claim
+WHERE closed_at <= ", now!(), " - ? AND purged_at IS NULL AND NOT (", settled!(), ")"
+    ),
+    forget_sweepers: concat!(
+"DELETE FROM earmark_sweeper WHERE COALESCE(last_success_at, started_at) < ", now!(), " - ?"
+    ),
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

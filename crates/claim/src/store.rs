@@ -1,13 +1,18 @@
 //! The store: the dozen operations on claims, by name.
 
+mod batch;
 pub(crate) mod bind;
 mod check;
 mod connect;
 pub(crate) mod dialect;
+pub(crate) mod group;
 mod options;
+pub(crate) mod ordinary;
+pub(crate) mod purge;
 pub(crate) mod row;
 mod sql;
 mod tries;
+mod tx;
 pub(crate) mod write;
 mod writer;
 
@@ -25,12 +30,13 @@ use crate::key::{ClaimKey, IdempotencyKey, Namespace, Reference};
 use crate::new_claim::KeyChoice;
 use crate::state::Room;
 use connect::Source;
+use group::Group;
 use write::Db;
 use writer::Writer;
 
 /// Claims in a database. Cheap to clone; all clones share one thread and its connections.
 ///
-/// It adds twice the [`write_connections`](StoreOptions::write_connections) and the
+/// It adds twice the [`write_connections`](StoreOptions::write_connections), one, and the
 /// [`read_connections`](StoreOptions::read_connections) to the database, and one thread to the process. [`close`](ClaimStore::close) drains it.
 #[derive(Clone)]
 pub struct ClaimStore {
@@ -39,6 +45,7 @@ pub struct ClaimStore {
 
 pub(crate) struct Inner {
     pub(crate) db: Arc<Db>,
+    pub(crate) group: Arc<Group>,
     pub(crate) writer: Writer,
     pub(crate) options: StoreOptions,
     pub(crate) namespace: Namespace,
@@ -75,7 +82,7 @@ impl ClaimStore {
         let opened = async {
             let pools = writer.run(async move { connect::open(source, &wanted).await }).await?;
             // Here and not on the writer's thread: a connection that the host's pool opened there would die with the store.
-            let weak_host = check::host(&host, pools.dialect).await?;
+            let weak_host = check::host(&host, pools.dialect, pools.pooler).await?;
             let wanted = options.clone();
             let checked = async move {
                 let found = check::all(&pools, weak_host, &wanted).await?;
@@ -97,8 +104,12 @@ impl ClaimStore {
                 "the database may lose committed claims at a power cut; every report says so"
             );
         }
-        let db = Arc::new(Db { pools, contention_retries: options.contention_retries });
-        let inner = Inner { db, writer, options, namespace: found.namespace, non_durable: found.non_durable };
+        let lanes = pools.dialect.lanes(options.write_connections);
+        let db = Arc::new(Db::new(pools, options.contention_retries));
+        let (capacity, patience) = (options.queue_capacity, options.patience);
+        let group = Arc::new(Group::new(db.clone(), writer.tasks(), lanes, capacity, patience));
+        let inner =
+            Inner { db, group, writer, options, namespace: found.namespace, non_durable: found.non_durable };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -111,6 +122,7 @@ impl ClaimStore {
         let last = async move {
             let _ = db.pools.claims.close_by_ref().await;
             let _ = db.pools.write.close_by_ref().await;
+            let _ = db.pools.purge.close_by_ref().await;
             let _ = db.pools.read.close_by_ref().await;
         };
         self.inner.writer.close(last).await;

@@ -95,6 +95,10 @@ CREATE TABLE IF NOT EXISTS earmark_claim (
     -- The sweep walks this pair by pair. No partial index here: finished claims stand in it with a null due_at, which
     -- no range on due_at reads.
     KEY earmark_claim_due (tenant, consumer, due_at),
+    -- What is old enough to be purged, oldest first: purged_at leads, so that no tombstone is read on the way. Then tombstones
+    -- by their own age, and what was closed of late.
+    KEY earmark_claim_closed (purged_at, closed_at),
+    KEY earmark_claim_tombstone (closed_at),
 
     -- Each column by itself.
     CONSTRAINT earmark_claim_consumer_check CHECK (OCTET_LENGTH(consumer) >= 1),

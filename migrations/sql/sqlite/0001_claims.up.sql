@@ -180,6 +180,10 @@ CREATE INDEX earmark_claim_reference ON earmark_claim (reference);
 CREATE INDEX earmark_claim_provider_ref ON earmark_claim (provider_ref) WHERE provider_ref IS NOT NULL;
 -- The sweep walks this pair by pair; finished claims are not in it.
 CREATE INDEX earmark_claim_due ON earmark_claim (tenant, consumer, due_at) WHERE due_at IS NOT NULL;
+-- What is old enough to be purged, oldest first, and what was closed of late. Then the tombstones by their own age; one that
+-- evidence has reopened has no closed_at and stands in neither.
+CREATE INDEX earmark_claim_closed ON earmark_claim (closed_at) WHERE closed_at IS NOT NULL AND purged_at IS NULL;
+CREATE INDEX earmark_claim_tombstone ON earmark_claim (closed_at) WHERE closed_at IS NOT NULL AND purged_at IS NOT NULL;
 
 -- The history, appended in the transaction of the move that it tells of, never edited.
 CREATE TABLE earmark_event (

@@ -1,10 +1,13 @@
 //! The store's own connections: built from a URL, or from the host pool's options, so that TLS, search path,
 //! credentials and hooks are inherited. Must run on the writer's runtime, to which the connections then belong.
 
-use sea_orm::DatabaseConnection;
+use std::time::Duration;
+
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult, Statement};
 
 use super::dialect::Dialect;
 use super::options::StoreOptions;
+use super::tx::{Begin, Tx};
 use crate::error::Error;
 
 /// Where the store's connections come from.
@@ -24,6 +27,71 @@ pub(crate) struct Pools {
     /// For every other write: what a provider has answered must not wait behind those. (SQLite has one writer for both.)
     pub(crate) write: DatabaseConnection,
     pub(crate) read: DatabaseConnection,
+    /// For the purge, made at its first use: it takes no place of a claim or a settle. (SQLite has one writer for all.)
+    pub(crate) purge: DatabaseConnection,
+    /// A pooler in transaction mode stands between.
+    pub(crate) pooler: bool,
+    /// How long a write waits for somebody else's lock before it is tried again.
+    pub(crate) lock_timeout: Duration,
+}
+
+impl Pools {
+    /// Whether one statement by itself is a safe claim or settle. Not behind a pooler: the driver prepares a statement in one
+    /// exchange and executes it in the next, and each may reach another server.
+    pub(crate) const fn autocommit_is_safe(&self) -> bool {
+        self.dialect.autocommit_is_safe() && !self.pooler
+    }
+
+    /// A transaction for one or more inserts of claims, on the connections that are kept for them.
+    pub(crate) async fn begin_claim(&self) -> Result<Tx, DbErr> {
+        let begin = Begin { for_claims: true, ..self.writing() };
+        Tx::begin(&self.claims, begin).await
+    }
+
+    /// A transaction for any other write.
+    pub(crate) async fn begin(&self) -> Result<Tx, DbErr> {
+        Tx::begin(&self.write, self.writing()).await
+    }
+
+    fn writing(&self) -> Begin {
+        Begin {
+            options: self.dialect.writing(),
+            lock_timeout: Some(self.lock_timeout),
+            pooler: self.pooler,
+            for_claims: false,
+        }
+    }
+
+    /// A transaction of the purge.
+    pub(crate) async fn begin_purge(&self) -> Result<Tx, DbErr> {
+        Tx::begin(&self.purge, self.pooler, self.dialect.writing()).await
+    }
+
+    /// A transaction that reads everything at one snapshot.
+    pub(crate) async fn begin_snapshot(&self) -> Result<Tx, DbErr> {
+        Tx::begin(&self.read, Begin::reading(self.dialect.snapshot(), self.pooler)).await
+    }
+
+    /// One read, on a connection that writes nothing.
+    pub(crate) async fn read_rows(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        rows(&self.read, self.dialect, self.pooler, statement).await
+    }
+}
+
+/// One read by itself, or in a transaction of its own behind a pooler.
+pub(crate) async fn rows(
+    db: &DatabaseConnection,
+    dialect: Dialect,
+    pooler: bool,
+    statement: Statement,
+) -> Result<Vec<QueryResult>, DbErr> {
+    if !pooler {
+        return db.query_all_raw(statement).await;
+    }
+    let tx = Tx::begin(db, Begin::reading(dialect.reading(), pooler)).await?;
+    let rows = tx.query_all_raw(statement).await?;
+    tx.commit().await?;
+    Ok(rows)
 }
 
 pub(crate) async fn open(source: Source, options: &StoreOptions) -> Result<Pools, Error> {
@@ -94,9 +162,13 @@ fn bad_url(error: &sqlx::Error) -> Error {
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-fn unreachable(error: sqlx::Error) -> Error {
+pub(super) fn unreachable(error: sqlx::Error) -> Error {
     Error::Connect(sea_orm::DbErr::Conn(sea_orm::RuntimeErr::SqlxError(std::sync::Arc::new(error))))
 }
+
+/// Beside the batches' connections, one for rows that are tried alone: those of a failed batch, and those that strangers hold up.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const LANE_OF_THEIR_OWN: u32 = 1;
 
 /// What all pools of ours share. `test_before_acquire` is off: the ping costs a fifth of the throughput of one task, and a dead
 /// connection shows as an unclear commit, which is read back anyway.
@@ -112,38 +184,85 @@ macro_rules! pool {
 }
 
 #[cfg(feature = "postgres")]
-mod postgres {
+pub(super) mod postgres {
     use sea_orm::SqlxPostgresConnector;
     use sqlx::ConnectOptions;
     use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
-    use super::{Dialect, Error, Pools, StoreOptions, unreachable};
+    use super::{Dialect, Error, LANE_OF_THEIR_OWN, Pools, StoreOptions, unreachable};
+
+    /// Settings of the connections on which batches are written. A row that a stranger's transaction holds must not hold up its neighbours
+    /// for long. And each row is looked up by its key: a plan that reads the whole table, made while that was small, would be kept
+    /// while it grows.
+    pub(in crate::store) const FOR_CLAIMS: [(&str, &str); 5] = [
+        // Known by this for connections that nobody else shares: see `check::pooler`.
+        ("earmark.lane", "claims"),
+        ("lock_timeout", "100ms"),
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+    ];
 
     pub(super) async fn open(
         connect: PgConnectOptions,
         pool: PgPoolOptions,
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
-        let connect = connect.disable_statement_logging();
-        let open = async |connections| {
-            pool!(pool.clone(), connections, options).connect_with(connect.clone()).await.map_err(unreachable)
+        let mut connect = connect.disable_statement_logging();
+        if options.pooler {
+            // Nothing of ours is a float, and PgBouncer refuses a start-up parameter that it does not know.
+            connect = connect.statement_cache_capacity(0).extra_float_digits(None);
+        }
+        // Behind a pooler they go with each transaction.
+        let for_claims = if options.pooler { connect.clone() } else { connect.clone().options(FOR_CLAIMS) };
+        let open = async |connect: &PgConnectOptions, connections| {
+            let pool = pool!(pool.clone(), connections, options);
+            let pool = pool.connect_with(connect.clone()).await.map_err(|e| refused(e, options.pooler))?;
+            Ok::<_, Error>(SqlxPostgresConnector::from_sqlx_postgres_pool(pool))
         };
         Ok(Pools {
             dialect: Dialect::Postgres,
-            claims: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
-            write: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
-            read: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.read_connections).await?),
+            claims: open(&for_claims, options.write_connections + LANE_OF_THEIR_OWN).await?,
+            write: open(&connect, options.write_connections).await?,
+            read: open(&connect, options.read_connections).await?,
+            purge: SqlxPostgresConnector::from_sqlx_postgres_pool(
+                pool!(pool.clone(), 1, options).connect_lazy_with(connect.clone()),
+            ),
+            pooler: options.pooler,
+            lock_timeout: options.lock_timeout,
         })
+    }
+
+    /// The server itself knows every parameter that the driver sends.
+    fn refused(error: sqlx::Error, pooler: bool) -> Error {
+        let fix = if pooler {
+            "take it out of the URL or the pool's options, and set it on the role or the database instead"
+        } else {
+            "set pooler (in the configuration: [database] pooler = true), or connect to the server itself"
+        };
+        match error.as_database_error().map(|e| e.message()) {
+            Some(said) if said.contains("startup parameter") => {
+                Error::Config(vec![format!("a pooler stands before the server and says: {said}; {fix}")])
+            }
+            _ => unreachable(error),
+        }
     }
 }
 
 #[cfg(feature = "mysql")]
 mod mysql {
     use sea_orm::SqlxMySqlConnector;
-    use sqlx::ConnectOptions;
     use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+    use sqlx::{ConnectOptions, Executor};
 
-    use super::{Dialect, Error, Pools, StoreOptions, unreachable};
+    use super::{Dialect, Error, LANE_OF_THEIR_OWN, Pools, StoreOptions, unreachable};
+
+    /// Settings of the connections on which batches are written: a row that a stranger's transaction holds must not hold up its
+    /// neighbours for long (a second is the least that MySQL knows); and a batch that looks for keys that exist must lock none that do not.
+    const FOR_CLAIMS: [&str; 2] = [
+        "SET SESSION innodb_lock_wait_timeout = 1",
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    ];
 
     pub(super) async fn open(
         connect: MySqlConnectOptions,
@@ -151,14 +270,31 @@ mod mysql {
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
         let connect = connect.disable_statement_logging();
-        let open = async |connections| {
-            pool!(pool.clone(), connections, options).connect_with(connect.clone()).await.map_err(unreachable)
+        let open = async |pool: &MySqlPoolOptions, connections| {
+            let pool = pool!(pool.clone(), connections, options);
+            let pool = pool.connect_with(connect.clone()).await.map_err(unreachable)?;
+            Ok::<_, Error>(SqlxMySqlConnector::from_sqlx_mysql_pool(pool))
         };
+        // In the place of a hook of the host's, if it has one: there is no way to call both.
+        let for_claims = pool.clone().after_connect(|connection, _| {
+            Box::pin(async move {
+                for setting in FOR_CLAIMS {
+                    connection.execute(setting).await?;
+                }
+                Ok(())
+            })
+        });
+        let for_claims = if options.pooler { &pool } else { &for_claims };
         Ok(Pools {
             dialect: Dialect::MySql,
-            claims: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
-            write: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
-            read: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.read_connections).await?),
+            claims: open(for_claims, options.write_connections + LANE_OF_THEIR_OWN).await?,
+            write: open(&pool, options.write_connections).await?,
+            read: open(&pool, options.read_connections).await?,
+            purge: SqlxMySqlConnector::from_sqlx_mysql_pool(
+                pool!(pool.clone(), 1, options).connect_lazy_with(connect.clone()),
+            ),
+            pooler: options.pooler,
+            lock_timeout: options.lock_timeout,
         })
     }
 }
@@ -190,6 +326,11 @@ mod sqlite {
         pool: SqlitePoolOptions,
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
+        if options.pooler {
+            return Err(Error::Config(vec![
+                "pooler is set, and SQLite is a file with nothing before it: leave the option out".to_owned(),
+            ]));
+        }
         let connect = connect
             .disable_statement_logging()
             .journal_mode(SqliteJournalMode::Wal)
@@ -230,8 +371,11 @@ mod sqlite {
         Ok(Pools {
             dialect: Dialect::Sqlite,
             claims: write.clone(),
+            purge: write.clone(),
             write,
             read: SqlxSqliteConnector::from_sqlx_sqlite_pool(read),
+            pooler: false,
+            lock_timeout: options.lock_timeout,
         })
     }
 }

@@ -1,7 +1,6 @@
 //! The small questions that differ between databases. The only file, beside `connect.rs`, that matches on the database.
 
-use sea_orm::{DbErr, IsolationLevel, SqliteTransactionMode};
-use sea_orm::{TransactionOptions, Value};
+use sea_orm::{AccessMode, DbErr, IsolationLevel, SqliteTransactionMode, TransactionOptions, Value};
 
 use super::sql::{self, Sql};
 
@@ -54,6 +53,24 @@ impl Dialect {
             Self::Sqlite => (None, Some(SqliteTransactionMode::Immediate)),
         };
         TransactionOptions { isolation_level, access_mode: None, sqlite_transaction_mode }
+    }
+
+    /// How a transaction around one read begins.
+    pub(crate) fn reading(self) -> TransactionOptions {
+        self.read_only(IsolationLevel::ReadCommitted)
+    }
+
+    /// One snapshot for all statements. SQLite's deferred transaction is one from its first read on.
+    pub(crate) fn snapshot(self) -> TransactionOptions {
+        self.read_only(IsolationLevel::RepeatableRead)
+    }
+
+    fn read_only(self, level: IsolationLevel) -> TransactionOptions {
+        let (isolation_level, access_mode) = match self {
+            Self::Postgres | Self::MySql => (Some(level), Some(AccessMode::ReadOnly)),
+            Self::Sqlite => (None, None),
+        };
+        TransactionOptions { isolation_level, access_mode, sqlite_transaction_mode: None }
     }
 
     /// Whether one autocommit statement is a safe claim or settle. Not on SQLite: an autocommit `INSERT … RETURNING` commits
@@ -150,6 +167,9 @@ impl Dialect {
                 // insufficient_resources (disk full, too many connections), read_only_sql_transaction
                 c if c.starts_with("53") => Fault::Unavailable,
                 "25006" | "25P02" => Fault::Unavailable,
+                // A prepared statement that is not there, or whose name is taken: an undeclared pooler lent us another
+                // server than the one it was prepared on. Nothing ran, and the next try may meet the right one.
+                "26000" | "42P05" => Fault::Unavailable,
                 _ => Fault::Rejected,
             },
             Self::MySql => match code {
@@ -178,6 +198,14 @@ impl Dialect {
             (Self::Postgres, Some("23505"))
                 | (Self::MySql, Some("1062"))
                 | (Self::Sqlite, Some("2067" | "1555"))
+        )
+    }
+
+    /// Whether the statement waited too long for a row that another transaction holds. (SQLite has no rows that could be held.)
+    pub(crate) fn is_lock_timeout(self, error: &DbErr) -> bool {
+        matches!(
+            (self, self.code(error).as_deref()),
+            (Self::Postgres, Some("55P03")) | (Self::MySql, Some("1205"))
         )
     }
 
@@ -223,6 +251,8 @@ mod tests {
             (Dialect::Postgres, "57P01", Fault::Unclear),
             (Dialect::Postgres, "58030", Fault::Unclear),
             (Dialect::Postgres, "23514", Fault::Rejected),
+            (Dialect::Postgres, "26000", Fault::Unavailable),
+            (Dialect::Postgres, "42P05", Fault::Unavailable),
             (Dialect::MySql, "1180", Fault::Unclear),
             (Dialect::MySql, "3100", Fault::Unclear),
             (Dialect::MySql, "3101", Fault::Contention),

@@ -22,11 +22,26 @@ pub struct StoreOptions {
     pub read_connections: u32,
     /// How long to wait for a connection. Default 10 s.
     pub acquire_timeout: Duration,
+    /// How long a claim or an outcome waits for its turn in the queue, and a claim for a stranger's open transaction that has made the same one,
+    /// before the caller gets an error and makes no call. Default 10 s.
+    pub patience: Duration,
+    /// How many claims, and as many outcomes again, may wait to be written together. Whoever comes later waits outside, with the same
+    /// patience. Default 10,000: some MiB.
+    pub queue_capacity: usize,
     /// How often a statement that the server rolled back because of others is tried again. Default 20, with
     /// jittered waits of up to 250 ms: some seconds of a hot key.
     pub contention_retries: u32,
+    /// How long a write in a transaction of the store's waits for a lock of somebody else's session, each time it is tried: MySQL
+    /// counts in whole seconds, and SQLite has a wait of its own (5 s). After the last of
+    /// [`contention_retries`](StoreOptions::contention_retries) it is [`Error::Contention`](crate::Error::Contention). Default 2 s.
+    pub lock_timeout: Duration,
     /// Opens a database whose commits may be lost at a power cut. Stands on every report.
     pub allow_non_durable: bool,
+    /// A pooler (PgBouncer, ProxySQL) stands between the store and the server, and lends it transaction by transaction or for whole
+    /// sessions. Then every statement, reads included, runs in a transaction of its own, under no name, and nothing depends on the
+    /// session: on PostgreSQL four round trips instead of one for a claim, settle or read by itself. On SQLite it is refused; on
+    /// PostgreSQL its absence is, where a pooler is found. What the pooler has to be told stands in `docs/poolers.md`. Default `false`.
+    pub pooler: bool,
     /// Must equal the namespace that the first migration wrote, if given.
     pub namespace: Option<Namespace>,
 }
@@ -41,8 +56,12 @@ impl StoreOptions {
             write_connections: 2,
             read_connections: 2,
             acquire_timeout: Duration::from_secs(10),
+            patience: Duration::from_secs(10),
+            queue_capacity: 10_000,
             contention_retries: 20,
+            lock_timeout: Duration::from_secs(2),
             allow_non_durable: false,
+            pooler: false,
             namespace: None,
         }
     }
@@ -60,14 +79,24 @@ impl StoreOptions {
         check(self.write_connections > 0, "write_connections is zero");
         check(self.read_connections > 0, "read_connections is zero");
         check(!self.acquire_timeout.is_zero(), "acquire_timeout is zero");
+        // Zero is what PostgreSQL takes for "never".
+        check(self.lock_timeout >= Duration::from_millis(1), "lock_timeout is shorter than 1 ms");
+        check(!self.patience.is_zero(), "patience is zero: nothing could ever wait for its turn");
+        check(
+            (1..=QUEUE_CAPACITY_MAX).contains(&self.queue_capacity),
+            "queue_capacity is not between 1 and 1,000,000",
+        );
         faults
     }
 }
 
+/// Beyond that a queue is a place to lose memory in.
+const QUEUE_CAPACITY_MAX: usize = 1_000_000;
+
 /// A lease longer than a day hides crashes from the people who would look at them.
 const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// How long finished claims must be kept so that no late redelivery or replay finds the key free.
+/// How long a finished claim or its tombstone must be there, so that no late redelivery or replay finds the key free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention(Duration);
 
@@ -80,7 +109,12 @@ impl Retention {
         Self(lock.saturating_mul(max_deliveries).saturating_add(ttl).saturating_add(operator_slack))
     }
 
-    /// The shortest time to keep a finished claim.
+    /// As the operator of the broker states it.
+    pub const fn of(floor: Duration) -> Self {
+        Self(floor)
+    }
+
+    /// The shortest time to keep a finished claim or its tombstone.
     pub const fn floor(self) -> Duration {
         self.0
     }

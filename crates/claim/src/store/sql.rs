@@ -1,8 +1,18 @@
 //! Every statement of the store, as text, under the same names for each database. Reviewed as text; no identifier
 //! comes from a string. The order of the bound values is that of [`super::bind`].
 //!
-//! Each statement on the hot path (`CLAIM`, `APPLY`, `ROW`, `LOCK`, `EXTEND`, `EVENT`) names the whole key, so that a
-//! distributed database can route it.
+//! Each statement about claims whose keys are known names the whole key wherever it touches a table, so that a distributed
+//! database can route it, and none keeps state in its session. The tests hold them to both.
+
+/// Which finished claims may be purged: all but those that are confirmed, perhaps twice. Of these a person has still to be
+/// convinced, and request, answers and history are all there is to convince by. (A subtraction, since an addition to a window of
+/// centuries could overflow.)
+macro_rules! settled {
+    () => {
+        "NOT (state = 'confirmed' AND doubt AND attempts > 1 AND (repeat_safety = 'never'
+        OR (repeat_safety = 'keyed' AND NOT COALESCE(last_end_at - window_from <= key_window, FALSE))))"
+    };
+}
 
 pub(crate) mod mysql;
 pub(crate) mod postgres;
@@ -12,6 +22,10 @@ pub(crate) mod sqlite;
 pub(crate) struct Sql {
     /// Inserts one claim, held or in flight. Inserts nothing where the key exists (PostgreSQL, SQLite) or fails with 1062 (MySQL).
     pub(crate) claim: &'static str,
+    /// The same for many claims at once, each kept out where its key exists. On PostgreSQL, and there alone, together with `confirm_batch`.
+    pub(crate) claim_batch: &'static str,
+    /// The ordinary confirmation of many claims at once: each by its key, its state, its first fence and its token.
+    pub(crate) confirm_batch: &'static str,
     /// The one conditional update: every move of every claim.
     pub(crate) apply: &'static str,
     /// Appends an event, numbered under the row's lock.
@@ -20,6 +34,8 @@ pub(crate) struct Sql {
     pub(crate) keep_receipt: &'static str,
     /// Reads a row by its key, with the database's clock.
     pub(crate) row: &'static str,
+    /// Reads rows by their keys.
+    pub(crate) rows: &'static str,
     /// Reads and locks a row by its key, waiting for its lock.
     pub(crate) lock: &'static str,
     /// Reads and locks a row by its key unless somebody holds its lock.
@@ -58,8 +74,29 @@ pub(crate) struct Sql {
     pub(crate) sweepers: &'static str,
     /// A sweeper's sign of life.
     pub(crate) heartbeat: &'static str,
+    /// Takes finished claims that are old enough, oldest first, and locks them; passes over what somebody else holds.
+    pub(crate) purge_pick: &'static str,
+    /// Drops the history of the claims that were picked.
+    pub(crate) purge_events: &'static str,
+    /// Makes tombstones of the claims that were picked.
+    pub(crate) purge_rows: &'static str,
+    /// Takes tombstones that are old enough and whose keys the provider has forgotten, as `purge_pick` does.
+    pub(crate) tombstone_pick: &'static str,
+    /// Deletes the tombstones that were picked.
+    pub(crate) tombstone_rows: &'static str,
+    /// What a purge would take, counted and summed; writes nothing.
+    pub(crate) purge_plan: &'static str,
+    /// The same of tombstones.
+    pub(crate) tombstone_plan: &'static str,
+    /// Counts finished claims that are old enough and kept all the same.
+    pub(crate) purge_kept: &'static str,
+    /// Drops the signs of life of sweepers that have been gone for long.
+    pub(crate) forget_sweepers: &'static str,
     /// The database's clock.
     pub(crate) now: &'static str,
     /// Rows of `earmark_meta`.
     pub(crate) meta: &'static str,
 }
+
+#[cfg(test)]
+mod tests;

@@ -278,7 +278,7 @@ impl ClaimStore {
     }
 
     /// A mismatch is kept, on the store's own connection.
-    async fn mismatched(
+    pub(crate) async fn mismatched(
         &self,
         key: &ClaimKey,
         view: &ClaimView,

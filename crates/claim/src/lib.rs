@@ -14,8 +14,10 @@ mod error;
 pub mod failure;
 mod join;
 mod key;
+mod later;
 mod list;
 mod new_claim;
+mod pause;
 pub mod policy;
 mod purge;
 mod read;
@@ -40,6 +42,7 @@ pub use key::{
 };
 pub use list::{Filter, Listing, OpenTally};
 pub use new_claim::{Currency, KeyChoice, Money, NewClaim, REQUEST_BYTES_MAX, When};
+pub use pause::{Pause, Resumed};
 pub use purge::{PurgeBatch, PurgePlan, PurgeRules, PurgeTally, Tombstones};
 pub use read::Handle;
 pub use receipt::{ANSWER_BYTES_MAX, Answer, Receipt, Undecoded};

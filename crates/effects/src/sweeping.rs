@@ -56,15 +56,19 @@ impl Earmark {
     /// Looks whether a claim in doubt happened, and records what was found. Answers the state that is on file then.
     ///
     /// # Errors
-    /// [`Error::Store`]; [`Error::NotRegistered`] when this process cannot look.
+    /// [`Error::Store`]; [`Error::NotRegistered`] when this process cannot look; [`Error::HeldBack`] when the downstream is not to be asked
+    /// now: it is paused, or at its limits.
     pub async fn look(&self, view: &ClaimView) -> Result<State, Error> {
         let performer =
             self.performer_of(view).ok_or_else(|| Error::NotRegistered(format!("kind {:?}", view.kind)))?;
+        let mut pass = self.admit_look(&view.downstream).await?;
         let request = self.parts.store.request(&view.key).await?.unwrap_or_default();
         // The moment from which the look counts, by the database's clock, and before it begins.
         let begun_at = self.parts.store.now().await?;
         let begun = Instant::now();
+        pass.begin();
         let look = self.look_once(view, &performer, &request).await;
+        drop(pass);
         tracing::debug!(reference = %view.reference, found = ?look.finding, took = ?begun.elapsed(), "looked");
         metrics::counter!(
             telemetry::LOOKS,

@@ -7,6 +7,7 @@ mod exit;
 mod list;
 mod migrate;
 mod out;
+mod pause;
 mod purge;
 mod report;
 mod resolve;
@@ -49,6 +50,10 @@ enum Command {
     Resolve(resolve::Args),
     /// Calls a claim off where nothing was sent.
     Cancel(cancel::Args),
+    /// Stops all calls to a downstream.
+    Pause(pause::PauseArgs),
+    /// Ends the pause of a downstream.
+    Resume(pause::ResumeArgs),
     /// Checks configuration, database, sweepers and claims.
     Doctor(doctor::Args),
     /// Shows the whole path on this machine: services that are killed, a provider that loses answers, and a naive control beside it.
@@ -71,6 +76,8 @@ pub(crate) async fn run(cli: Cli) -> ExitCode {
         Command::Report(args) => report::run(args).await,
         Command::Resolve(args) => resolve::run(args).await,
         Command::Cancel(args) => cancel::run(args).await,
+        Command::Pause(args) => pause::pause(args).await,
+        Command::Resume(args) => pause::resume(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::DemoProcess(args) => demo::process(args).await,

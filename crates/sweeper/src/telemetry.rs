@@ -14,7 +14,7 @@ pub const RUNS: &str = "earmark_sweep_runs_total";
 pub const LAST_SUCCESS: &str = "earmark_sweep_last_success_timestamp_seconds";
 /// Histogram, seconds: how long a pass took.
 pub const SECONDS: &str = "earmark_sweep_duration_seconds";
-/// Counter: what was done with due claims, by action (`doubt`, `expire`, `perform`, `look`, `escalate`, `leave`, `rest`, `fail`).
+/// Counter: what was done with due claims, by action (`doubt`, `expire`, `perform`, `look`, `escalate`, `leave`, `rest`, `pause`, `limit`, `fail`).
 pub const ACTIONS: &str = "earmark_sweep_actions_total";
 /// Counter: claims handed to a person, by consumer, kind, downstream and error_class.
 pub const ESCALATED: &str = "earmark_claim_escalated_total";
@@ -38,7 +38,8 @@ pub const OPEN_AMOUNT: &str = "earmark_claim_open_amount_minor";
 pub const OPEN_READ: &str = "earmark_claim_open_read_timestamp_seconds";
 
 /// Every label of [`ACTIONS`], so that all start at zero.
-const ACTION_WORDS: [&str; 8] = ["doubt", "expire", "perform", "look", "escalate", "leave", "rest", "fail"];
+const ACTION_WORDS: [&str; 10] =
+    ["doubt", "expire", "perform", "look", "escalate", "leave", "rest", "pause", "limit", "fail"];
 
 /// Makes every series at zero, so that a rate can be taken from the first scrape on.
 pub fn start() {
@@ -85,6 +86,8 @@ pub(crate) fn passed(pass: &Pass, took: Duration) {
         pass.escalated,
         pass.left,
         pass.rested,
+        pass.paused,
+        pass.limited,
         pass.failed,
     ];
     for (action, n) in ACTION_WORDS.into_iter().zip(done) {

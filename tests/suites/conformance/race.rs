@@ -343,7 +343,7 @@ per_layout! {
     }
 }
 
-per_backend! {
+per_layout! {
     /// Whoever has a row open in a console must not hold up the store for as long as that lasts.
     async fn a_move_gives_up_on_a_row_that_a_stranger_keeps_locked(db: TestDb) {
         // SQLite's own wait is five seconds, and a lock is always of the whole file.

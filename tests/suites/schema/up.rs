@@ -7,8 +7,8 @@ use sea_orm::{ConnectOptions, ConnectionTrait, Database};
 /// As many instances of a service as start at once after a deploy.
 const RUNNERS: usize = 6;
 
-const TABLES: [&str; 5] =
-    ["earmark_claim", "earmark_event", "earmark_orphan", "earmark_sweeper", "earmark_meta"];
+const TABLES: [&str; 6] =
+    ["earmark_claim", "earmark_event", "earmark_orphan", "earmark_sweeper", "earmark_pause", "earmark_meta"];
 
 fn named(namespace: &str) -> Options {
     Options { namespace: Some(namespace.to_owned()), ..Options::default() }

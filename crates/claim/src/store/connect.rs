@@ -64,7 +64,7 @@ impl Pools {
 
     /// A transaction of the purge.
     pub(crate) async fn begin_purge(&self) -> Result<Tx, DbErr> {
-        Tx::begin(&self.purge, self.pooler, self.dialect.writing()).await
+        Tx::begin(&self.purge, self.writing()).await
     }
 
     /// A transaction that reads everything at one snapshot.

@@ -58,7 +58,8 @@ pub(crate) struct Sql {
     pub(crate) orphan: &'static str,
     /// The next pair of tenant and consumer with an open row.
     pub(crate) next_pair: &'static str,
-    /// Keys of due rows of one pair, most overdue first.
+    /// Keys of due rows of one pair, most overdue first; without held ones of a paused downstream, of which there may be any number and
+    /// with which nothing can be done but to let them expire.
     pub(crate) due_of_pair: &'static str,
     /// The claims that a filter finds, by deadline; without receipts.
     pub(crate) list: &'static str,
@@ -92,6 +93,14 @@ pub(crate) struct Sql {
     pub(crate) purge_kept: &'static str,
     /// Drops the signs of life of sweepers that have been gone for long.
     pub(crate) forget_sweepers: &'static str,
+    /// Pauses that stand, and those that began or ended since a moment.
+    pub(crate) pauses: &'static str,
+    /// Pauses a downstream, unless it is paused.
+    pub(crate) pause: &'static str,
+    /// Ends the pause of a downstream.
+    pub(crate) resume: &'static str,
+    /// The newest pause of a downstream, on file or over.
+    pub(crate) newest_pause: &'static str,
     /// The database's clock.
     pub(crate) now: &'static str,
     /// Rows of `earmark_meta`.

@@ -53,7 +53,11 @@ pub(crate) async fn connect(config: &Config, options: ConnectOptions) -> anyhow:
 /// What the sidecar can perform: `http/1` claims, whoever made them.
 pub(crate) fn earmark(config: &Config, store: ClaimStore) -> anyhow::Result<Earmark> {
     let backoff = Backoff { base: config.sweep.backoff_base, max: config.sweep.backoff_max };
-    Ok(Earmark::builder(store).http(http(config)?).backoff(backoff).build()?)
+    let mut builder = Earmark::builder(store).http(http(config)?).backoff(backoff);
+    for (name, limits) in &config.downstreams {
+        builder = builder.downstream(name, limits.clone());
+    }
+    Ok(builder.build()?)
 }
 
 /// The client.

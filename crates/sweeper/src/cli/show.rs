@@ -82,6 +82,7 @@ async fn whole(store: &ClaimStore, view: ClaimView, options: &Options) -> anyhow
         scope: Scope::default(),
         claims: vec![read::claim(&view)],
         events: events.iter().map(|event| read::event(&view.key, event)).collect(),
+        pauses: Vec::new(),
         orphans: Vec::new(),
         unreadable: Vec::new(),
     };

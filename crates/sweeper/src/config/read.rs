@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::Environment;
 use super::fault::Fault;
-use super::settings::{CREDENTIAL_KEYS, SETTINGS, Setting};
+use super::settings::{CREDENTIAL_KEYS, DOWNSTREAM_KEYS, SETTINGS, Setting};
 use super::values::{self, Wrong};
 
 /// Where values come from, and the faults so far.
@@ -110,7 +110,8 @@ impl<'a> Reader<'a> {
 
     /// Refuses what nobody knows, with the nearest name that somebody does.
     pub(super) fn refuse_unknown(&mut self) {
-        let sections = ["database", "sweep", "purge", "http", "credentials", "listen", "report"];
+        let sections =
+            ["database", "sweep", "purge", "http", "credentials", "downstreams", "listen", "report"];
         for (section, value) in self.table {
             let section = section.as_str();
             if !sections.contains(&section) {
@@ -126,10 +127,10 @@ impl<'a> Reader<'a> {
                 self.fault(self.file, section, type_fault_with(value, "a section", fix));
                 continue;
             };
-            if section == "credentials" {
-                self.refuse_unknown_of_credentials(keys);
-            } else {
-                self.refuse_unknown_keys(section, keys);
+            match section {
+                "credentials" => self.refuse_unknown_of_named(section, keys, CREDENTIAL_KEYS),
+                "downstreams" => self.refuse_unknown_of_named(section, keys, DOWNSTREAM_KEYS),
+                _ => self.refuse_unknown_keys(section, keys),
             }
         }
         self.refuse_unknown_variables();
@@ -147,15 +148,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn refuse_unknown_of_credentials(&mut self, credentials: &Table) {
-        for (name, value) in credentials {
-            let path = format!("credentials.{name}");
+    fn refuse_unknown_of_named(&mut self, section: &str, all: &Table, known: &[(&str, &str)]) {
+        for (name, value) in all {
+            let path = format!("{section}.{name}");
             let Some(keys) = value.as_table() else {
-                let fix = "write [credentials.NAME] on a line of its own, and its keys below".to_owned();
+                let fix = format!("write [{section}.NAME] on a line of its own, and its keys below");
                 self.fault(self.file, &path, type_fault_with(value, "a section", fix));
                 continue;
             };
-            let known = || CREDENTIAL_KEYS.iter().map(|(key, _)| *key);
+            let known = || known.iter().map(|(key, _)| *key);
             for key in keys.keys().filter(|key| known().all(|known| known != key.as_str())) {
                 let fix = nearest(key, known().map(str::to_owned), "keys");
                 self.fault(self.file, &format!("{path}.{key}"), ("is unknown".into(), fix));

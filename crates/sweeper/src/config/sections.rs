@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use earmark_claim::{Error, Namespace, PurgeRules, Retention, Tombstones};
 use toml::{Table, Value};
 
+use super::downstreams;
 use super::read::{Found, Reader, type_fault};
 use super::secret::SecretUrl;
 use super::types::{
@@ -27,6 +28,7 @@ pub(super) fn config(r: &mut Reader<'_>) -> Config {
         purge: purge(r),
         http: http(r),
         credentials: credentials(r),
+        downstreams: downstreams::downstreams(r),
         listen: listen(r),
         report: ReportFiles { dir: r.read("report.dir", text).map(PathBuf::from) },
     }

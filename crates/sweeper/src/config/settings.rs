@@ -19,7 +19,7 @@ const fn setting(key: &'static str, env: &'static str, default: &'static str, wh
     Setting { key, env, default, what }
 }
 
-/// Every setting with a fixed name. Beside them `[credentials.NAME]`, see [`CREDENTIAL_KEYS`].
+/// Every setting with a fixed name. Beside them `[credentials.NAME]` and `[downstreams.NAME]`, see [`CREDENTIAL_KEYS`] and [`DOWNSTREAM_KEYS`].
 #[rustfmt::skip]
 pub const SETTINGS: &[Setting] = &[
     setting("", "EARMARK_CONFIG", "", "the file to read; none: the environment alone"),
@@ -64,6 +64,21 @@ pub const CREDENTIAL_KEYS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The keys of a `[downstreams.NAME]` and what they are for. All of them hold for each process by itself.
+pub const DOWNSTREAM_KEYS: &[(&str, &str)] = &[
+    (
+        "calls_per_second",
+        "calls and looks in a second, on average; fractions are allowed (default: any number)",
+    ),
+    ("burst", "how many of them may come at once after a rest (default: one second's worth)"),
+    ("concurrent_calls", "calls and looks under way at once (default: any number)"),
+    ("breaker_failures", "after so many failures in a row it is only sampled (default 5)"),
+    (
+        "breaker_sample_every",
+        "then one call in each such interval goes through, until one is answered (default 5s)",
+    ),
+];
+
 impl Setting {
     /// `sweep` of `sweep.lease`.
     pub(super) fn section(&self) -> &'static str {
@@ -85,9 +100,14 @@ pub fn help() -> String {
         // Writing to a String cannot fail.
         let _ = write!(out, "\n  {key}  {}{default}\n      {}\n", s.env, s.what);
     }
-    out.push_str("\nFor each credential, [credentials.NAME] in the file:\n");
-    for (key, what) in CREDENTIAL_KEYS {
-        let _ = write!(out, "\n  {key}\n      {what}\n");
+    for (heading, keys) in [
+        ("For each credential, [credentials.NAME]", CREDENTIAL_KEYS),
+        ("For each downstream that has limits, of this process, [downstreams.NAME]", DOWNSTREAM_KEYS),
+    ] {
+        let _ = write!(out, "\n{heading} in the file:\n");
+        for (key, what) in keys {
+            let _ = write!(out, "\n  {key}\n      {what}\n");
+        }
     }
     out
 }

@@ -108,6 +108,19 @@ fn one_fault_names_place_key_and_fix() {
         ("[listen]\naddress = \"[::]:9464\"", "listen.allow_public = true"),
         ("[listen]\naddress = \"localhost\"", "listen.address: \"localhost\" is not an address"),
         ("[report]\ndir = \"\"", "report.dir: is empty"),
+        ("[downstreams.a]\ncalls = 5", "downstreams.a.calls: is unknown"),
+        ("[downstreams.a]\ncalls_per_second = \"5\"", "calls_per_second: is a string instead of a number"),
+        (
+            "[downstreams.a]\ncalls_per_second = 0",
+            "calls_per_second: 0 is out of range; write how many calls",
+        ),
+        ("[downstreams.a]\ncalls_per_second = nan", "calls_per_second: nan is out of range"),
+        ("[downstreams.a]\nconcurrent_calls = 0", "downstreams.a.concurrent_calls: 0 is out of range"),
+        ("[downstreams.a]\nburst = 5", "downstreams.a.burst: says nothing without calls_per_second"),
+        ("[downstreams.a]\nbreaker_failures = -1", "downstreams.a.breaker_failures: -1 is out of range"),
+        ("[downstreams.a]\nbreaker_sample_every = 5", "breaker_sample_every: 5 has no unit; write \"5s\""),
+        ("[downstreams]\nstripe = 5", "downstreams.stripe: is an integer instead of a section"),
+        ("[downstreams.\"str\u{ef}pe\"]", "is not the name of a downstream"),
         ("[database]\nnamespace = \"a b\"", "database.namespace: \"a b\" is not a namespace"),
         (
             "[database]\nallow_non_durable = \"yes\"",
@@ -339,12 +352,25 @@ fn the_example_is_valid_and_whole() {
             "{key} is not in the example"
         );
     }
+    for (key, _) in DOWNSTREAM_KEYS {
+        assert!(shown("downstreams.stripe", key), "{key} is not in the example");
+    }
+    let stripe = &config.downstreams["stripe"];
+    assert_eq!(
+        (stripe.calls_per_second, stripe.burst, stripe.concurrent_calls),
+        (Some(25.0), Some(10), Some(4))
+    );
+    let default = earmark_effects::Limits::default();
+    assert_eq!(
+        (stripe.breaker_failures, stripe.breaker_sample_every),
+        (default.breaker_failures, default.breaker_sample_every)
+    );
 }
 
 #[test]
 fn what_the_example_calls_a_default_is_one() {
     let says_default = |line: &&str| line.starts_with('[') || line.ends_with("# default");
-    let section = |line: &&str| !line.starts_with("[credentials");
+    let section = |line: &&str| !line.starts_with("[credentials") && !line.starts_with("[downstreams");
     let lines: Vec<_> = EXAMPLE.lines().filter(says_default).filter(section).collect();
     let said = lines.iter().filter(|line| line.ends_with("# default")).count();
     assert_eq!(said, SETTINGS.iter().filter(|s| !s.default.is_empty()).count());

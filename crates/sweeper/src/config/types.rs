@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use earmark_effects::Limits;
+
 use super::secret::SecretUrl;
 
 /// The whole configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// `[database]`
     pub database: Database,
@@ -20,6 +22,8 @@ pub struct Config {
     pub http: HttpClient,
     /// `[credentials.NAME]`: by the name that is frozen on claims.
     pub credentials: BTreeMap<String, Credential>,
+    /// `[downstreams.NAME]`: limits and breaker of this process, by the name that claims bear.
+    pub downstreams: BTreeMap<String, Limits>,
     /// `[listen]`
     pub listen: Listen,
     /// `[report]`

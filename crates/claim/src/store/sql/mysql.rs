@@ -199,6 +199,8 @@ LIMIT 1",
     due_of_pair: concat!(
 "SELECT tenant, consumer, message_id FROM earmark_claim
 WHERE tenant = ? AND consumer = ? AND due_at <= ", now!(), "
+    AND NOT (state = 'held' AND (send_by IS NULL OR send_by > ", now!(), ") AND EXISTS (SELECT 1 FROM earmark_pause p
+        WHERE p.downstream = earmark_claim.downstream AND p.resumed_at IS NULL))
 ORDER BY due_at
 LIMIT ?"
 ),
@@ -307,6 +309,27 @@ WHERE closed_at <= ", now!(), " - ? AND purged_at IS NULL AND NOT (", settled!()
     forget_sweepers: concat!(
 "DELETE FROM earmark_sweeper WHERE COALESCE(last_success_at, started_at) < ", now!(), " - ?"
     ),
+    pauses: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE resumed_at IS NULL OR at >= ? OR resumed_at >= ?
+ORDER BY downstream, seq",
+    pause: concat!(
+"INSERT INTO earmark_pause (downstream, seq, at, actor, reason)
+SELECT ?, COALESCE(MAX(p.seq), 0) + 1, ", now!(), ", ?, ?
+FROM earmark_pause p
+WHERE p.downstream = ?
+HAVING COUNT(*) = COUNT(p.resumed_at)
+ON DUPLICATE KEY UPDATE earmark_pause.reason = earmark_pause.reason"
+),
+    resume: concat!(
+"UPDATE earmark_pause SET resumed_at = ", now!(), ", resumed_by = ?, resume_reason = ?
+WHERE downstream = ? AND resumed_at IS NULL"
+),
+    newest_pause: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE downstream = ?
+ORDER BY seq DESC
+LIMIT 1",
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

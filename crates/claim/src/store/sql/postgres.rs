@@ -211,6 +211,8 @@ LIMIT 1",
     due_of_pair: concat!(
 "SELECT tenant, consumer, message_id FROM earmark_claim
 WHERE tenant = $1 AND consumer = $2 AND due_at <= ", now!(), "
+    AND NOT (state = 'held' AND (send_by IS NULL OR send_by > ", now!(), ") AND EXISTS (SELECT 1 FROM earmark_pause p
+        WHERE p.downstream = earmark_claim.downstream AND p.resumed_at IS NULL))
 ORDER BY due_at
 LIMIT $3"
 ),
@@ -315,6 +317,27 @@ WHERE closed_at <= ", now!(), " - $1::bigint AND purged_at IS NULL AND NOT (", s
     forget_sweepers: concat!(
 "DELETE FROM earmark_sweeper WHERE COALESCE(last_success_at, started_at) < ", now!(), " - $1::bigint"
     ),
+    pauses: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE resumed_at IS NULL OR at >= $1 OR resumed_at >= $2
+ORDER BY downstream, seq",
+    pause: concat!(
+"INSERT INTO earmark_pause (downstream, seq, at, actor, reason)
+SELECT $1::text, COALESCE(MAX(p.seq), 0) + 1, ", now!(), ", $2::text, $3::text
+FROM earmark_pause p
+WHERE p.downstream = $4
+HAVING COUNT(*) = COUNT(p.resumed_at)
+ON CONFLICT (downstream, seq) DO NOTHING"
+),
+    resume: concat!(
+"UPDATE earmark_pause SET resumed_at = ", now!(), ", resumed_by = $1, resume_reason = $2
+WHERE downstream = $3 AND resumed_at IS NULL"
+),
+    newest_pause: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE downstream = $1
+ORDER BY seq DESC
+LIMIT 1",
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

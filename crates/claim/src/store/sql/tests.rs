@@ -35,7 +35,8 @@ fn classified(sql: &Sql) -> Vec<(&'static str, Class, &'static str)> {
             purge_events, purge_rows, tombstone_rows;
         Walk: next_pair, due_of_pair, purge_pick, tombstone_pick;
         Cold: by_reference, by_provider_ref, orphan, list, open_tallies, report_claims, report_events, report_orphans,
-            sweepers, heartbeat, now, meta, purge_plan, tombstone_plan, purge_kept, forget_sweepers;
+            sweepers, heartbeat, pauses, pause, resume, newest_pause, now, meta,
+            purge_plan, tombstone_plan, purge_kept, forget_sweepers;
     }
 }
 

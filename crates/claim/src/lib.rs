@@ -17,6 +17,7 @@ mod key;
 mod list;
 mod new_claim;
 pub mod policy;
+mod purge;
 mod read;
 mod receipt;
 mod review;
@@ -39,6 +40,7 @@ pub use key::{
 };
 pub use list::{Filter, Listing, OpenTally};
 pub use new_claim::{Currency, KeyChoice, Money, NewClaim, REQUEST_BYTES_MAX, When};
+pub use purge::{PurgeBatch, PurgePlan, PurgeRules, PurgeTally, Tombstones};
 pub use read::Handle;
 pub use receipt::{ANSWER_BYTES_MAX, Answer, Receipt, Undecoded};
 pub use review::{About, Decision, Evidence, Look, Recorded};

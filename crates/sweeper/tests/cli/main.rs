@@ -5,5 +5,6 @@ mod commands;
 mod docs;
 mod doctor;
 mod kit;
+mod purge;
 mod resolve;
 mod sidecar;

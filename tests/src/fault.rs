@@ -37,6 +37,8 @@ struct Shared {
     released: Notify,
     /// Connections that pass.
     live: AtomicUsize,
+    /// Requests that came, whether or not they were let through; no pings.
+    requests: AtomicUsize,
 }
 
 #[derive(Clone, Copy)]
@@ -69,6 +71,7 @@ impl Proxy {
             reached: Notify::new(),
             released: Notify::new(),
             live: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
         });
         let passing = shared.clone();
         tokio::spawn(async move {
@@ -128,6 +131,12 @@ impl Proxy {
         }
     }
 
+    /// How many requests came so far, but for pings: each is what a client sent before it waited for an answer. (A very large one counts
+    /// for several.)
+    pub fn requests(&self) -> usize {
+        self.shared.requests.load(Ordering::SeqCst)
+    }
+
     /// Holds up every request, or lets them through again.
     pub fn set_paused(&self, paused: bool) {
         self.paused.send_replace(paused);
@@ -184,6 +193,8 @@ impl Shared {
                     if read == 0 {
                         return Ok(());
                     }
+                    // A ping, which the driver's pool sends whenever a connection comes back to it, has no more.
+                    self.requests.fetch_add(usize::from(read > 5), Ordering::SeqCst);
                     wait_for(&mut is_paused, false).await;
                     if let Some(armed) = self.strikes(Lost::Request, &from_client[..read]) {
                         return Err(self.strike(armed).await);

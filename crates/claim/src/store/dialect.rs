@@ -174,8 +174,9 @@ impl Dialect {
             },
             Self::MySql => match code {
                 // deadlock, lock wait timeout, statement timeouts (MySQL, MariaDB), a row that changed since the snapshot
-                // (MariaDB with innodb_snapshot_isolation, its default since 11.6), rolled back by group replication
-                "1213" | "1205" | "3024" | "1969" | "1020" | "3101" => Fault::Contention,
+                // (MariaDB with innodb_snapshot_isolation, its default since 11.6), rolled back by group replication; a lock that
+                // is not waited for; a wait for the lock of AUTO_INCREMENT, which a batch has that waits for a row
+                "1213" | "1205" | "3024" | "1969" | "1020" | "3101" | "3572" | "1467" => Fault::Contention,
                 // server shutdown, connection killed, aborted; an error during the commit, in it or in a hook of replication
                 "1053" | "1927" | "1317" | "1152" | "1184" | "1180" | "3100" => Fault::Unclear,
                 // too many connections, disk full, table full, read only; a node of a cluster that is not ready
@@ -205,7 +206,7 @@ impl Dialect {
     pub(crate) fn is_lock_timeout(self, error: &DbErr) -> bool {
         matches!(
             (self, self.code(error).as_deref()),
-            (Self::Postgres, Some("55P03")) | (Self::MySql, Some("1205"))
+            (Self::Postgres, Some("55P03")) | (Self::MySql, Some("1205" | "3572"))
         )
     }
 
@@ -257,6 +258,7 @@ mod tests {
             (Dialect::MySql, "3100", Fault::Unclear),
             (Dialect::MySql, "3101", Fault::Contention),
             (Dialect::MySql, "1047", Fault::Unavailable),
+            (Dialect::MySql, "1467", Fault::Contention),
             (Dialect::MySql, "3819", Fault::Rejected),
             (Dialect::Sqlite, "15", Fault::Contention),
             (Dialect::Sqlite, "517", Fault::Contention),

@@ -33,6 +33,9 @@ use queue::{Hold, Queue, Waiting, id_of};
 /// So many claims lost in a row, with none won between them, make the next one a likely duplicate.
 const LOST_IN_A_ROW: u32 = 4;
 
+/// How often a batch is written again that the server rolled back because of others. Then each row is tried alone.
+const CONTENTION_RETRIES: u32 = 2;
+
 /// The queue and those who empty it.
 pub(crate) struct Group {
     db: Arc<Db>,
@@ -222,8 +225,17 @@ impl Group {
         // One order for all batches: two that lock the same rows then wait, and do not deadlock.
         batch.claims.sort_unstable_by(|a, b| a.job.key.cmp(&b.job.key));
         batch.confirms.sort_unstable_by(|a, b| a.job.key.cmp(&b.job.key));
-        let handed_over = Instant::now();
-        let written = super::batch::write(&self.db, &batch).await;
+        let (mut handed_over, mut again) = (Instant::now(), 0);
+        let written = loop {
+            match super::batch::write(&self.db, &batch).await {
+                // Rolled back because of others, whichever row it was: all of it once more, and together.
+                Err(error) if again < CONTENTION_RETRIES && self.db.is_worth_another_try(&error) => {
+                    again += 1
+                }
+                written => break written,
+            }
+            handed_over = Instant::now();
+        };
         // Whoever is answered may come back with the same key at once.
         drop(flight);
         match written {

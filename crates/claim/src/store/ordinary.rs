@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult};
 
 use super::bind::{self, Apply, Insert, Note};
 use super::dialect::Fault;
@@ -112,6 +112,12 @@ impl Db {
         }
     }
 
+    /// Whether a batch that failed so may succeed as it is: not while one of its rows is held by somebody.
+    pub(super) fn is_worth_another_try(&self, error: &DbErr) -> bool {
+        let dialect = self.pools.dialect;
+        dialect.fault(error) == Fault::Contention && !dialect.is_lock_timeout(error)
+    }
+
     // ---- claim -------------------------------------------------------------------------------------------
 
     /// Inserts a claim. The token in it settles a lost acknowledgement: the row that bears it is ours. `blocked` is called once, when a
@@ -149,7 +155,7 @@ impl Db {
                         return Err(Error::Closed);
                     }
                     let handed_over = Instant::now();
-                    match self.insert_once(insert).await {
+                    match self.insert_alone(insert, blocked.is_some()).await {
                         Ok(Some(at)) => {
                             let handed_over = since.unwrap_or(handed_over);
                             return Ok(Inserted::New { at, handed_over });
@@ -198,6 +204,28 @@ impl Db {
         }
     }
 
+    /// One insert in a lane. `briefly`: others wait behind it who know nothing of a held key.
+    async fn insert_alone(
+        &self,
+        insert: &Insert,
+        briefly: bool,
+    ) -> Result<Option<Option<Timestamp>>, Failed> {
+        let (dialect, held) = (self.pools.dialect, self.pools.dialect.sql().held);
+        if !held.is_empty() {
+            // An insert that waits for a row would keep the lock of AUTO_INCREMENT from all others.
+            let asked = bind::by_key(dialect, held, &insert.key);
+            let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
+            tx.query_all_raw(asked).await.map_err(Failed::Before)?;
+            tx.commit().await.map_err(Failed::Before)?;
+        } else if briefly && dialect.autocommit_is_safe() {
+            let tx = self.pools.begin_claim_briefly().await.map_err(Failed::Before)?;
+            let rows = tx.query_all_raw(bind::claim(dialect, insert)).await.map_err(Failed::Before)?;
+            tx.commit().await.map_err(Failed::AtCommit)?;
+            return created(&rows);
+        }
+        self.insert_once(insert).await
+    }
+
     /// `Some(clock)` when the row was written, `None` when the key exists.
     pub(super) async fn insert_once(&self, insert: &Insert) -> Result<Option<Option<Timestamp>>, Failed> {
         let dialect = self.pools.dialect;
@@ -212,13 +240,7 @@ impl Db {
                 tx.commit().await.map_err(Failed::AtCommit)?;
                 rows
             };
-            return match rows.first() {
-                None => Ok(None),
-                Some(row) => {
-                    let created: i64 = row.try_get_by_index(0).map_err(Failed::AtCommit)?;
-                    Ok(Some(Some(Timestamp::from_micros(created))))
-                }
-            };
+            return created(&rows);
         }
         if self.pools.autocommit_is_safe() {
             self.pools.claims.execute_raw(statement).await.map_err(Failed::AtCommit)?;
@@ -289,6 +311,17 @@ impl Db {
         let statement = bind::by_keys(self.pools.dialect, self.pools.dialect.sql().rows, keys);
         let rows = self.read("claim", statement).await?;
         rows.iter().map(|row| ClaimView::read(row).map(|view| (view.key.clone(), view))).collect()
+    }
+}
+
+/// What an insert answers that returns its row.
+fn created(rows: &[QueryResult]) -> Result<Option<Option<Timestamp>>, Failed> {
+    match rows.first() {
+        None => Ok(None),
+        Some(row) => {
+            let created: i64 = row.try_get_by_index(0).map_err(Failed::AtCommit)?;
+            Ok(Some(Some(Timestamp::from_micros(created))))
+        }
     }
 }
 

@@ -42,6 +42,9 @@ pub(crate) struct Sql {
     pub(crate) lock_or_skip: &'static str,
     /// Reads a row by its key inside a caller's transaction, seeing what has been committed since it began.
     pub(crate) row_in_caller: &'static str,
+    /// Fails at once where somebody's open transaction holds the key: before an insert that must not wait for it. Empty where the insert
+    /// itself can be told not to.
+    pub(crate) held: &'static str,
     /// Reads the frozen request.
     pub(crate) request: &'static str,
     /// Moves the lease's end of the present holder.

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sea_orm::DbErr;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::bind::Insert;
@@ -314,10 +314,16 @@ impl Group {
         }
     }
 
-    /// Keeps a key out of the batches for as long as the answer lives.
+    /// Keeps a key out of the batches for as long as the answer lives. Whoever comes first has the key's turn.
     fn block(self: &Arc<Self>, id: u64) -> Blocked {
-        *self.lock().blocked.entry(id).or_default() += 1;
-        Blocked { group: self.clone(), id }
+        let key_turn = {
+            let mut queue = self.lock();
+            let held = queue.blocked.entry(id).or_insert_with(|| (0, Arc::new(Semaphore::new(1))));
+            held.0 += 1;
+            held.1.clone()
+        };
+        let turn = key_turn.clone().try_acquire_owned().ok();
+        Blocked { group: self.clone(), id, key_turn, turn }
     }
 
     /// Answers those whose patience has ended while they queued: nothing of theirs was handed over.
@@ -424,15 +430,18 @@ impl Drop for Flight {
     }
 }
 
+/// One that waits for a key which a stranger's transaction holds. Of those of one key, one at a time asks the database.
 struct Blocked {
     group: Arc<Group>,
     id: u64,
+    key_turn: Arc<Semaphore>,
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Blocked {
     fn drop(&mut self) {
         let mut queue = self.group.lock();
-        if let Some(waiting) = queue.blocked.get_mut(&self.id) {
+        if let Some((waiting, _)) = queue.blocked.get_mut(&self.id) {
             *waiting -= 1;
             if *waiting == 0 {
                 queue.blocked.remove(&self.id);

@@ -8,6 +8,7 @@ use sea_orm::DbErr;
 
 use super::queue::{Claiming, Confirming};
 use super::{Blocked, Group};
+use crate::error::Error;
 use crate::key::ClaimKey;
 use crate::store::ordinary::{First, Inserted, is_confirmed_by};
 
@@ -75,8 +76,15 @@ impl Group {
     }
 
     /// One claim whose key a stranger's transaction is known to hold.
-    pub(super) async fn insert_blocked(self: Arc<Self>, claim: Claiming, hold: Blocked) {
-        let inserted = self.db.insert(&claim, First::Try, None::<fn()>).await;
+    pub(super) async fn insert_blocked(self: Arc<Self>, claim: Claiming, mut hold: Blocked) {
+        if hold.turn.is_none() {
+            let turn = hold.key_turn.clone().acquire_owned();
+            hold.turn = tokio::time::timeout_at(claim.deadline.into(), turn).await.ok().and_then(Result::ok);
+        }
+        let inserted = match &hold.turn {
+            Some(_) => self.db.insert(&claim, First::Try, None::<fn()>).await,
+            None => Err(Error::Busy { what: "claim", waited: self.patience }),
+        };
         claim.answer(inserted);
         drop(hold);
     }

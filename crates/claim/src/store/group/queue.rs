@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::error::Error;
 use crate::key::ClaimKey;
@@ -101,8 +101,8 @@ pub(super) struct Queue {
     pub(super) confirms: VecDeque<Confirming>,
     /// Keys in the batches under way.
     writing: HashSet<u64>,
-    /// Keys that a stranger's transaction holds, and how many wait for each: never part of a batch.
-    pub(super) blocked: HashMap<u64, usize>,
+    /// Keys that a stranger's transaction holds, how many wait for each, and whose turn it is: never part of a batch.
+    pub(super) blocked: HashMap<u64, (usize, Arc<Semaphore>)>,
     pub(super) flushers: usize,
     claims_under_way: bool,
     confirms_under_way: bool,

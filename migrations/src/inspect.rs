@@ -1,11 +1,12 @@
 //! What a database holds, without changing it: for a check-up.
 
-use sea_orm::{ConnectionTrait, DatabaseConnection, Statement};
+use sea_orm::{ConnectionTrait, Statement};
 
 use crate::{
     Dialect, Error,
     error::While,
     meta::{self, Meta},
+    partitions,
     sql::newest,
 };
 
@@ -32,15 +33,17 @@ pub struct Inspection {
     pub namespace: Option<String>,
     /// Whether the guard is installed.
     pub guard: bool,
+    /// In how many partitions the claims are; 0: in one table.
+    pub partitions: u32,
     /// Indexes of ours that are not there.
     pub missing_indexes: Vec<&'static str>,
 }
 
-/// Reads what is there; writes nothing and takes no lock.
+/// Reads what is there; writes nothing and takes no lock. On a pool, or in a transaction.
 ///
 /// # Errors
 /// [`Error::Database`], [`Error::UnknownBackend`], [`Error::Meta`].
-pub async fn inspect(db: &DatabaseConnection) -> Result<Inspection, Error> {
+pub async fn inspect(db: &impl ConnectionTrait) -> Result<Inspection, Error> {
     let dialect = Dialect::of(db.get_database_backend())?;
     let Meta { version, breaking, namespace } = Meta::read(db, dialect).await?;
     let mut missing_indexes = Vec::new();
@@ -52,10 +55,23 @@ pub async fn inspect(db: &DatabaseConnection) -> Result<Inspection, Error> {
         }
     }
     let guard = version > 0 && meta::guard_exists(db, dialect).await?;
-    Ok(Inspection { version, breaking, newest: newest(dialect), namespace, guard, missing_indexes })
+    let partitions = partitions::count(db, dialect).await?;
+    Ok(Inspection {
+        version,
+        breaking,
+        newest: newest(dialect),
+        namespace,
+        guard,
+        partitions,
+        missing_indexes,
+    })
 }
 
-async fn index_exists(db: &DatabaseConnection, dialect: Dialect, name: &'static str) -> Result<bool, Error> {
+async fn index_exists(
+    db: &impl ConnectionTrait,
+    dialect: Dialect,
+    name: &'static str,
+) -> Result<bool, Error> {
     // The names are constants of this file: nothing to bind.
     let sql = match dialect {
         Dialect::Postgres => format!(

@@ -2,10 +2,13 @@
 
 pub mod claims;
 pub mod counters;
+pub mod crowd;
 pub mod db;
 pub mod effects;
 pub mod fault;
 pub mod http;
+pub mod old;
+pub mod pgbouncer;
 pub mod process;
 pub mod provider;
 pub mod sweep;

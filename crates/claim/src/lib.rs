@@ -19,6 +19,7 @@ mod list;
 mod new_claim;
 mod pause;
 pub mod policy;
+mod purge;
 mod read;
 mod receipt;
 mod review;
@@ -42,6 +43,7 @@ pub use key::{
 pub use list::{Filter, Listing, OpenTally};
 pub use new_claim::{Currency, KeyChoice, Money, NewClaim, REQUEST_BYTES_MAX, When};
 pub use pause::{Pause, Resumed};
+pub use purge::{PurgeBatch, PurgePlan, PurgeRules, PurgeTally, Tombstones};
 pub use read::Handle;
 pub use receipt::{ANSWER_BYTES_MAX, Answer, Receipt, Undecoded};
 pub use review::{About, Decision, Evidence, Look, Recorded};

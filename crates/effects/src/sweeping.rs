@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use earmark_claim::policy::{look_again, look_wait};
 use earmark_claim::state::{Facts, Finding};
-use earmark_claim::{ClaimView, Declared, Look, State};
+use earmark_claim::{ClaimView, Declared, Look, RepeatSafety, State};
 
 use crate::erased::Performer;
 use crate::error::Error;
@@ -34,6 +34,14 @@ impl Earmark {
     /// What the claim's kind declares now, if it is registered here.
     pub fn registered(&self, view: &ClaimView) -> Option<Declared> {
         self.parts.entries.get(&view.kind).map(|entry| entry.declared.clone())
+    }
+
+    /// For how long providers remember the keys of the effects that are registered here, each with its kind.
+    pub fn key_windows(&self) -> impl Iterator<Item = (&str, Duration)> {
+        self.parts.entries.values().filter_map(|entry| match entry.declared.repeat {
+            RepeatSafety::Keyed { window } => Some((entry.kind.as_str(), window)),
+            RepeatSafety::Natural | RepeatSafety::Never => None,
+        })
     }
 
     /// The claim's facts as the sweep judges them: on the stricter of what is frozen and what is registered.

@@ -8,6 +8,7 @@ mod list;
 mod migrate;
 mod out;
 mod pause;
+mod purge;
 mod report;
 mod resolve;
 mod run;
@@ -35,6 +36,8 @@ enum Command {
     Run(run::Args),
     /// One pass, now.
     Sweep(sweep::Args),
+    /// Drops what is finished and old, or says what it would drop.
+    Purge(purge::Args),
     /// Makes or upgrades the tables, or prints their SQL.
     Migrate(migrate::Args),
     /// Lists claims, by deadline.
@@ -66,6 +69,7 @@ pub(crate) async fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(args).await,
         Command::Sweep(args) => sweep::run(args).await,
+        Command::Purge(args) => purge::run(args).await,
         Command::Migrate(args) => migrate::run(args).await,
         Command::List(args) => list::run(args).await,
         Command::Show(args) => show::run(args).await,

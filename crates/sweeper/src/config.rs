@@ -24,7 +24,8 @@ pub use fault::{Fault, Faults};
 pub use secret::{SecretUrl, redacted_url};
 pub use settings::{CREDENTIAL_KEYS, DOWNSTREAM_KEYS, SETTINGS, Setting, help};
 pub use types::{
-    Config, Credential, Database, HttpClient, Listen, Origin, ReportFiles, Scheme, SecretSource, Sweep, When,
+    Config, Credential, Database, HttpClient, Listen, Origin, Purge, ReportFiles, Scheme, SecretSource,
+    Sweep, When,
 };
 
 /// The environment that the configuration reads.

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use earmark_claim::policy::Cause;
 use earmark_claim::state::Taking;
 use earmark_claim::{
-    Backoff, Claim, ClaimStore, Claimed, Failure, InFlight, Settled, State, StoreOptions, Taken,
+    Backoff, Claim, ClaimStore, Claimed, Error, Failure, InFlight, Settled, State, StoreOptions, Taken,
 };
 use earmark_tests::claims::{
     LEASE, age, begin, count, eventually, host, in_state, joined, key, keyed, never, new_claim, receipt,
-    soon, store, store_with, view, waits_for_a_lock,
+    soon, state, store, store_with, view, waits_for_a_lock,
 };
-use earmark_tests::{Backend, TestDb, per_backend};
+use earmark_tests::{Backend, TestDb, per_backend, per_layout};
 use sea_orm::{ConnectionTrait, Statement, TransactionTrait};
 
 /// A crowd that a small machine with a slow disk gets through in seconds: each key costs two commits.
@@ -92,7 +93,7 @@ async fn each_key_has_one_winner(db: &TestDb, stores: &[ClaimStore]) {
     assert_eq!((confirmed, count(db, "earmark_event").await), (KEYS as i64, 0));
 }
 
-per_backend! {
+per_layout! {
     async fn of_fifty_at_one_new_key_one_wins_and_the_rest_learn_of_it(db: TestDb) {
         let store = store(&db).await;
         for round in 0..5 {
@@ -309,7 +310,7 @@ async fn on_one_sqlite_file_nobody_sees_busy() {
     assert_eq!(count(&db, "earmark_claim").await, 400);
 }
 
-per_backend! {
+per_layout! {
     /// A claim waits for a stranger's transaction that has made the same one. However many wait so, the outcomes of calls do not.
     async fn an_outcome_is_recorded_while_claims_wait_for_open_transactions(db: TestDb) {
         // SQLite has one writer at a time, whoever it is.
@@ -339,6 +340,33 @@ per_backend! {
         for claim in waiting {
             assert!(matches!(soon("the claim", claim).await.unwrap(), Offer::Won(_)));
         }
+    }
+}
+
+per_backend! {
+    /// Whoever has a row open in a console must not hold up the store for as long as that lasts.
+    async fn a_move_gives_up_on_a_row_that_a_stranger_keeps_locked(db: TestDb) {
+        // SQLite's own wait is five seconds, and a lock is always of the whole file.
+        if db.backend() == Backend::Sqlite {
+            return;
+        }
+        let options = StoreOptions {
+            lock_timeout: Duration::from_millis(50),
+            contention_retries: 1,
+            ..StoreOptions::new(LEASE)
+        };
+        let store = store_with(&db, options).await;
+        let (host, key) = (host(&db).await, key("m1"));
+        in_state(&db, &store, &key, State::InDoubt, never()).await;
+        let stranger = begin(&host).await;
+        stranger.execute_unprepared("UPDATE earmark_claim SET created_at = created_at").await.unwrap();
+        let escalating = store.escalate(&key, Cause::NoRuleDecides, None, None);
+        let error = soon("an answer", escalating).await.expect_err("the row is locked");
+        assert!(matches!(error, Error::Contention { .. }), "{error:?}");
+        assert_eq!(state(&store, &key).await, State::InDoubt);
+        stranger.rollback().await.unwrap();
+        let _ = store.escalate(&key, Cause::NoRuleDecides, None, None).await.unwrap();
+        assert_eq!(state(&store, &key).await, State::Escalated);
     }
 }
 

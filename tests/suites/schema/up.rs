@@ -102,6 +102,36 @@ per_backend! {
     }
 }
 
+/// On PostgreSQL; elsewhere it is refused before anything is made.
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_are_chosen_when_the_tables_are_made() {
+    for backend in Backend::all() {
+        let db = EmptyDb::new(*backend).await;
+        let parts = |n| Options { partitions: Some(n), guard: true, ..Options::default() };
+        if *backend != Backend::Postgres {
+            let refused = run(db.connection(), &parts(4)).await.unwrap_err().to_string();
+            assert!(refused.contains("only the tables for PostgreSQL"), "{refused}");
+            assert_eq!(run(db.connection(), &Options::default()).await.unwrap().from, 0);
+            continue;
+        }
+        assert!(run(db.connection(), &parts(1)).await.is_err());
+        let report = run(db.connection(), &parts(4)).await.unwrap();
+        assert_eq!((report.from, report.partitions, report.guard_installed), (0, 4, true));
+        let found = earmark_migrations::inspect(db.connection()).await.unwrap();
+        assert_eq!((found.partitions, found.guard, found.missing_indexes), (4, true, vec![]));
+        // It keeps what it has, asked for or not.
+        for options in [parts(4), Options::default()] {
+            let again = run(db.connection(), &options).await.unwrap();
+            assert_eq!((again.applied, again.partitions), (vec![], 4));
+        }
+        let other = run(db.connection(), &parts(8)).await;
+        assert!(matches!(other, Err(Error::OtherPartitions { wanted: 8, found: 4 })), "{other:?}");
+        let whole = TestDb::new(*backend).await;
+        let other = run(whole.connection(), &parts(4)).await;
+        assert!(matches!(other, Err(Error::OtherPartitions { wanted: 4, found: 0 })), "{other:?}");
+    }
+}
+
 /// Where the whole run is one transaction. (MySQL's CREATE TABLE IF NOT EXISTS passes over the stranger.)
 async fn a_run_that_fails_leaves_nothing(db: EmptyDb) {
     // Not ours, under our name: the last table but one.

@@ -9,11 +9,11 @@ use earmark_sweeper::report::input::{Scope, Window};
 use earmark_sweeper::report::{self, build};
 use earmark_sweeper::{Sweeper, SweeperOptions};
 use earmark_tests::claims::{key, keyed, natural, never, store};
+use earmark_tests::old::copy;
 use earmark_tests::{Backend, TestDb, per_backend};
 use serde_json::Value;
 
 use crate::kit::{KIND, LONG, World, new, only, past_lease};
-use crate::many::copy;
 
 /// Everything becomes due.
 async fn age_all(db: &TestDb) {

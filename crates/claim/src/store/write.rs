@@ -170,7 +170,7 @@ impl Db {
                 return Ok(Judged::Refused(why));
             }
         };
-        if made.verb == Verb::Contradict && before.answer.is_some() {
+        if made.verb == Verb::Contradict && before.answer.is_some() && before.purged_at.is_none() {
             tx.execute_raw(bind::keep_receipt(dialect, &ask.key)).await.map_err(|e| {
                 // A mismatch is numbered without the row's lock, and may have taken the number.
                 Failed::Before(if dialect.is_unique_violation(&e) { outnumbered() } else { e })

@@ -63,12 +63,20 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn duration(&mut self, key: &str, default: Duration) -> Duration {
+        self.span(key, values::duration).unwrap_or(default)
+    }
+
+    /// A duration of years, without a default.
+    pub(super) fn age(&mut self, key: &str) -> Option<Duration> {
+        self.span(key, values::age)
+    }
+
+    fn span(&mut self, key: &str, judge: fn(&str) -> Result<Duration, Wrong>) -> Option<Duration> {
         self.read(key, |found| match &found.value {
-            Value::Integer(n) => values::duration(&n.to_string()),
-            Value::String(text) => values::duration(text),
+            Value::Integer(n) => judge(&n.to_string()),
+            Value::String(text) => judge(text),
             other => Err(type_fault(other, "a duration as text, such as \"30s\"")),
         })
-        .unwrap_or(default)
     }
 
     pub(super) fn boolean(&mut self, key: &str) -> bool {
@@ -82,6 +90,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn number(&mut self, key: &str, default: u32, max: u32) -> u32 {
+        self.number_opt(key, max).unwrap_or(default)
+    }
+
+    pub(super) fn number_opt(&mut self, key: &str, max: u32) -> Option<u32> {
         self.read(key, |found| {
             let number = match &found.value {
                 Value::Integer(n) => Some(*n),
@@ -94,12 +106,12 @@ impl<'a> Reader<'a> {
                 (format!("{number} is out of range"), format!("write a number from 1 to {max}"))
             })
         })
-        .unwrap_or(default)
     }
 
     /// Refuses what nobody knows, with the nearest name that somebody does.
     pub(super) fn refuse_unknown(&mut self) {
-        let sections = ["database", "sweep", "http", "credentials", "downstreams", "listen", "report"];
+        let sections =
+            ["database", "sweep", "purge", "http", "credentials", "downstreams", "listen", "report"];
         for (section, value) in self.table {
             let section = section.as_str();
             if !sections.contains(&section) {

@@ -31,6 +31,8 @@ fn the_url_alone_is_enough() {
     assert_eq!((config.sweep, config.http), (Sweep::default(), HttpClient::default()));
     assert_eq!((config.listen, config.report), (Listen::default(), ReportFiles::default()));
     assert!(config.credentials.is_empty() && !config.database.allow_non_durable);
+    assert_eq!(config.purge, Purge::default());
+    assert_eq!(config.purge.retention, None, "nothing is purged by itself");
 }
 
 #[test]
@@ -64,6 +66,30 @@ fn one_fault_names_place_key_and_fix() {
         (
             "[sweep]\nschedule = \"0 * * * * *\"\ninterval = \"10s\"",
             "is set beside sweep.interval; leave out one",
+        ),
+        ("[purge]\nretention = \"0s\"", "purge.retention: zero makes no sense here"),
+        ("[purge]\nretention = \"99999d\"", "purge.retention: is longer than a hundred years"),
+        (
+            "[purge]\ntombstone_age = \"30d\"\nredelivery = \"1d\"",
+            "purge.retention: is missing beside purge.tombstone_age",
+        ),
+        (
+            "[purge]\nretention = \"1d\"\ntombstone_age = \"30d\"",
+            "purge.redelivery: is missing beside purge.tombstone_age; say for how long a message can come again",
+        ),
+        (
+            "[purge]\nretention = \"1h\"\ntombstone_age = \"2h\"\nredelivery = \"3h\"",
+            "purge.tombstone_age: tombstones are deleted after 7200s, but a message can come again for 10800s: it would act \
+             again; make the age of tombstones at least that long",
+        ),
+        (
+            "[purge]\nretention = \"2h\"\ntombstone_age = \"1h\"\nredelivery = \"1h\"",
+            "purge.tombstone_age: tombstones are deleted after 3600s, which is not longer than the retention of 7200s",
+        ),
+        ("[purge]\nschedule = \"hourly\"", "purge.schedule: has 1 fields instead of 6"),
+        (
+            "[purge]\nshare_percent = 101",
+            "purge.share_percent: 101 is out of range; write a number from 1 to 100",
         ),
         ("[http]\nattempt_header = \"x y\"", "http.attempt_header: is not the name of a header"),
         ("[http]\nattempt_header = \"Idempotency-Key\"", "idempotency-key is set by Earmark itself"),
@@ -100,6 +126,7 @@ fn one_fault_names_place_key_and_fix() {
             "[database]\nallow_non_durable = \"yes\"",
             "database.allow_non_durable: is a string instead of true or false",
         ),
+        ("[database]\npooler = 1", "database.pooler: is an integer instead of true or false"),
         ("[database\n", "line 1 is not TOML"),
     ];
     for (text, wanted) in cases {
@@ -109,6 +136,18 @@ fn one_fault_names_place_key_and_fix() {
             "{text:?}\n  wanted {wanted}\n  found {found:#?}"
         );
     }
+}
+
+#[test]
+fn a_pooler_before_a_file_is_refused() {
+    let sqlite = [("EARMARK_DATABASE_URL", "sqlite://shop.db")];
+    let found = faults("[database]\npooler = true", &sqlite);
+    assert_eq!(
+        found,
+        ["earmark.toml: database.pooler: is set, and nothing stands before a SQLite file; leave it out"]
+    );
+    assert!(read("[database]\npooler = true", &[]).unwrap().database.pooler);
+    assert!(!read("", &[]).unwrap().database.pooler);
 }
 
 #[test]
@@ -290,7 +329,7 @@ fn the_defaults_of_the_list_are_the_defaults() {
     let defaults: Vec<_> =
         SETTINGS.iter().filter(|s| !s.default.is_empty()).map(|s| (s.env, s.default)).collect();
     assert_eq!(read("", &defaults).unwrap(), read("", &[]).unwrap());
-    assert_eq!(defaults.len(), 12);
+    assert_eq!(defaults.len(), 15);
 }
 
 #[test]

@@ -6,5 +6,6 @@ mod docs;
 mod doctor;
 mod kit;
 mod pause;
+mod purge;
 mod resolve;
 mod sidecar;

@@ -5,6 +5,9 @@
 //! `UPDATE … SET` assigns from left to right and reads what it has just assigned: in `APPLY`, `last_end_at` reads the old
 //! `due_at` and so must stand before it.
 //!
+//! In batches bytes come in hex, as `MEDIUMTEXT` (16 MiB, beyond what a batch holds): of a `LONGTEXT`, MariaDB 10.11 writes an empty `UNHEX` where the
+//! rows pass through a temporary table of its own.
+//!
 //! For claims there is no `ON DUPLICATE KEY`, which answers a duplicate as if it were an insert, and no `INSERT IGNORE`, which cuts values: a
 //! duplicate is error 1062, and a row under the very key.
 
@@ -90,7 +93,7 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
     amount_minor BIGINT PATH '$[5]', currency CHAR(3) PATH '$[6]', token CHAR(32) PATH '$[7]',
     not_before_at BIGINT PATH '$[8]', not_before_in BIGINT PATH '$[9]', send_by_at BIGINT PATH '$[10]', send_by_in BIGINT PATH '$[11]',
     fingerprint CHAR(64) PATH '$[12]', idempotency_key VARBINARY(512) PATH '$[13]', reference VARCHAR(16) PATH '$[14]',
-    request LONGTEXT PATH '$[15]', traceparent VARCHAR(64) PATH '$[16]', supersedes VARCHAR(16) PATH '$[17]',
+    request MEDIUMTEXT PATH '$[15]', traceparent VARCHAR(64) PATH '$[16]', supersedes VARCHAR(16) PATH '$[17]',
     place INT PATH '$[18]')) AS r
 STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
     place INT PATH '$[0]', kind VARCHAR(128) PATH '$[1]', form VARCHAR(32) PATH '$[2]', downstream VARCHAR(64) PATH '$[3]',
@@ -105,7 +108,7 @@ WHERE e.tenant IS NULL"
     confirm_batch: concat!(
 "UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]',
-    token CHAR(32) PATH '$[3]', provider_ref VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[4]', receipt LONGTEXT PATH '$[5]',
+    token CHAR(32) PATH '$[3]', provider_ref VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[4]', receipt MEDIUMTEXT PATH '$[5]',
     receipt_type VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[6]', receipt_len BIGINT PATH '$[7]', receipt_digest CHAR(64) PATH '$[8]')) AS s
 STRAIGHT_JOIN earmark_claim AS c
     ON c.tenant = s.tenant AND c.consumer = s.consumer AND c.message_id = s.message_id
@@ -264,6 +267,69 @@ FROM earmark_pause
 WHERE downstream = ?
 ORDER BY seq DESC
 LIMIT 1",
+    // The index is named: the server's guess at how many tombstones are old must not decide whether every one of them is read.
+    purge_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim FORCE INDEX (earmark_claim_closed)
+WHERE closed_at >= ? AND closed_at <= ", now!(), " - ? AND purged_at IS NULL AND ", settled!(), "
+ORDER BY closed_at
+LIMIT ?
+FOR UPDATE SKIP LOCKED"
+    ),
+    purge_events: "DELETE e FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]')) AS picked
+STRAIGHT_JOIN earmark_event AS e
+    ON e.tenant = picked.tenant AND e.consumer = picked.consumer AND e.message_id = picked.message_id",
+    purge_rows: concat!(
+"UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]')) AS picked
+STRAIGHT_JOIN earmark_claim AS c
+    ON c.tenant = picked.tenant AND c.consumer = picked.consumer AND c.message_id = picked.message_id
+SET c.purged_at = ", now!(), ", c.request = NULL, c.receipt = NULL, c.summary = NULL, c.traceparent = NULL"
+    ),
+    tombstone_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim FORCE INDEX (earmark_claim_tombstone)
+WHERE closed_at >= ? AND closed_at <= ", now!(), " - ? AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)
+ORDER BY closed_at
+LIMIT ?
+FOR UPDATE SKIP LOCKED"
+    ),
+    tombstone_rows: "DELETE c FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]')) AS picked
+STRAIGHT_JOIN earmark_claim AS c
+    ON c.tenant = picked.tenant AND c.consumer = picked.consumer AND c.message_id = picked.message_id",
+    purge_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, CAST(COALESCE(SUM(bytes), 0) AS SIGNED) AS bytes, CAST(COALESCE(SUM(events), 0) AS SIGNED) AS events, CAST(COALESCE(SUM(event_bytes), 0) AS SIGNED) AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(OCTET_LENGTH(c.request), 0) + COALESCE(OCTET_LENGTH(c.receipt), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(OCTET_LENGTH(e.detail), 0) + COALESCE(OCTET_LENGTH(e.bytes), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - ? AND purged_at IS NULL AND ", settled!(), ") AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    tombstone_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, CAST(COALESCE(SUM(bytes), 0) AS SIGNED) AS bytes, CAST(COALESCE(SUM(events), 0) AS SIGNED) AS events, CAST(COALESCE(SUM(event_bytes), 0) AS SIGNED) AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(OCTET_LENGTH(c.request), 0) + COALESCE(OCTET_LENGTH(c.receipt), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(OCTET_LENGTH(e.detail), 0) + COALESCE(OCTET_LENGTH(e.bytes), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - ? AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)) AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    purge_kept: concat!(
+"SELECT COUNT(*) AS claims FROM earmark_claim
+WHERE closed_at <= ", now!(), " - ? AND purged_at IS NULL AND NOT (", settled!(), ")"
+    ),
+    forget_sweepers: concat!(
+"DELETE FROM earmark_sweeper WHERE COALESCE(last_success_at, started_at) < ", now!(), " - ?"
+    ),
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

@@ -280,6 +280,64 @@ FROM earmark_pause
 WHERE downstream = $1
 ORDER BY seq DESC
 LIMIT 1",
+    purge_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim
+WHERE closed_at >= $1 AND closed_at <= ", now!(), " - $2::bigint AND purged_at IS NULL AND ", settled!(), "
+ORDER BY closed_at
+LIMIT $3
+FOR UPDATE SKIP LOCKED"
+    ),
+    purge_events: "DELETE FROM earmark_event e
+USING (SELECT k->>0 AS tenant, k->>1 AS consumer, k->>2 AS message_id FROM json_array_elements($1::json) AS k) AS picked
+WHERE e.tenant = picked.tenant AND e.consumer = picked.consumer AND e.message_id = picked.message_id",
+    purge_rows: concat!(
+"UPDATE earmark_claim c SET purged_at = ", now!(), ", request = NULL, receipt = NULL, summary = NULL, traceparent = NULL
+FROM (SELECT k->>0 AS tenant, k->>1 AS consumer, k->>2 AS message_id FROM json_array_elements($1::json) AS k) AS picked
+WHERE c.tenant = picked.tenant AND c.consumer = picked.consumer AND c.message_id = picked.message_id"
+    ),
+    tombstone_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim
+WHERE closed_at >= $1 AND closed_at <= ", now!(), " - $2::bigint AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)
+ORDER BY closed_at
+LIMIT $3
+FOR UPDATE SKIP LOCKED"
+    ),
+    tombstone_rows: "DELETE FROM earmark_claim c
+USING (SELECT k->>0 AS tenant, k->>1 AS consumer, k->>2 AS message_id FROM json_array_elements($1::json) AS k) AS picked
+WHERE c.tenant = picked.tenant AND c.consumer = picked.consumer AND c.message_id = picked.message_id",
+    purge_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, COALESCE(SUM(bytes), 0)::bigint AS bytes, COALESCE(SUM(events), 0)::bigint AS events, COALESCE(SUM(event_bytes), 0)::bigint AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(octet_length(c.request), 0) + COALESCE(octet_length(c.receipt), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(octet_length(e.detail), 0) + COALESCE(octet_length(e.bytes), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - $1::bigint AND purged_at IS NULL AND ", settled!(), ") AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    tombstone_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, COALESCE(SUM(bytes), 0)::bigint AS bytes, COALESCE(SUM(events), 0)::bigint AS events, COALESCE(SUM(event_bytes), 0)::bigint AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(octet_length(c.request), 0) + COALESCE(octet_length(c.receipt), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(octet_length(e.detail), 0) + COALESCE(octet_length(e.bytes), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - $1::bigint AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)) AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    purge_kept: concat!(
+"SELECT COUNT(*) AS claims FROM earmark_claim
+WHERE closed_at <= ", now!(), " - $1::bigint AND purged_at IS NULL AND NOT (", settled!(), ")"
+    ),
+    forget_sweepers: concat!(
+"DELETE FROM earmark_sweeper WHERE COALESCE(last_success_at, started_at) < ", now!(), " - $1::bigint"
+    ),
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

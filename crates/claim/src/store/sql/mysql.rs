@@ -21,9 +21,6 @@ macro_rules! row {
         row!("receipt")
     };
     ($receipt:literal) => {
-        row!($receipt, "earmark_claim")
-    };
-    ($receipt:literal, $from:literal) => {
         concat!(
             "SELECT tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
     state, doubt, contradicted, fence, token, revision, due_at, not_before, send_by, created_at, window_from, last_end_at,
@@ -36,8 +33,7 @@ macro_rules! row {
     ",
             now!(),
             " AS now_at
-FROM ",
-            $from
+FROM earmark_claim"
         )
     };
 }
@@ -199,7 +195,7 @@ UNION ALL
 SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
     e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
 FROM earmark_claim c
-JOIN earmark_event e ON e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
+STRAIGHT_JOIN earmark_event e ON e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
 WHERE c.closed_at IS NULL AND e.name = 'mismatch' AND e.at < ?",
     report_orphans: "SELECT id, at, source, tenant, consumer, message_id, reference, idempotency_key, provider_ref, finding, adopted_at
 FROM earmark_orphan

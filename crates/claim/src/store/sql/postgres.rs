@@ -16,9 +16,6 @@ macro_rules! row {
         row!("receipt")
     };
     ($receipt:literal) => {
-        row!($receipt, "earmark_claim")
-    };
-    ($receipt:literal, $from:literal) => {
         concat!(
             "SELECT tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
     state, doubt, contradicted, fence, token, revision, due_at, not_before, send_by, created_at, window_from, last_end_at,
@@ -31,8 +28,7 @@ macro_rules! row {
     ",
             now!(),
             " AS now_at
-FROM ",
-            $from
+FROM earmark_claim"
         )
     };
 }
@@ -40,6 +36,21 @@ FROM ",
 macro_rules! key {
     () => {
         "tenant = $1 AND consumer = $2 AND message_id = $3"
+    };
+}
+
+/// The filter of a list of finished claims, which is asked for with and without payload: each by its own index, and merged.
+macro_rules! closed {
+    () => {
+        concat!(
+            "state = $1::text
+    AND ($2::text IS NULL OR tenant = $3::text) AND ($4::text IS NULL OR consumer = $5::text)
+    AND ($6::text IS NULL OR kind = $7::text) AND ($8::text IS NULL OR downstream = $9::text)
+    AND ($10::text IS NULL OR error_class = $11::text)
+    AND ($12::bigint IS NULL OR created_at <= ",
+            now!(),
+            " - $13::bigint)"
+        )
     };
 }
 
@@ -167,17 +178,21 @@ ORDER BY LEAST(
 LIMIT $15::bigint"
     ),
     list_closed: concat!(
-        row!(
-            "NULL AS receipt",
-            "(SELECT * FROM earmark_claim WHERE closed_at IS NOT NULL AND purged_at IS NULL
-    UNION ALL SELECT * FROM earmark_claim WHERE closed_at IS NOT NULL AND purged_at IS NOT NULL) AS closed"
-        ),
+        "(",
+        row!("NULL AS receipt"),
         "
-WHERE state = $1::text
-    AND ($2::text IS NULL OR tenant = $3::text) AND ($4::text IS NULL OR consumer = $5::text)
-    AND ($6::text IS NULL OR kind = $7::text) AND ($8::text IS NULL OR downstream = $9::text)
-    AND ($10::text IS NULL OR error_class = $11::text)
-    AND ($12::bigint IS NULL OR created_at <= ", now!(), " - $13::bigint)
+WHERE closed_at IS NOT NULL AND purged_at IS NULL AND ",
+        closed!(),
+        "
+ORDER BY closed_at DESC LIMIT $14::bigint)
+UNION ALL
+(",
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at IS NOT NULL AND purged_at IS NOT NULL AND ",
+        closed!(),
+        "
+ORDER BY closed_at DESC LIMIT $14::bigint)
 ORDER BY closed_at DESC
 LIMIT $14::bigint"
     ),

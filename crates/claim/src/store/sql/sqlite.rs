@@ -2,6 +2,8 @@
 //!
 //! The clock is `unixepoch('subsec')`: milliseconds, fixed for the length of a statement.
 //!
+//! A comparison of rows uses an index beyond its first column only where the right side has no affinity: `CAST(…) || ''`, not `CAST(…)`.
+//!
 //! There are no row locks: whoever writes began with `BEGIN IMMEDIATE` and is alone, so `LOCK` is a read.
 
 use super::Sql;
@@ -17,9 +19,6 @@ macro_rules! row {
         row!("receipt")
     };
     ($receipt:literal) => {
-        row!($receipt, "earmark_claim")
-    };
-    ($receipt:literal, $from:literal) => {
         concat!(
             "SELECT tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
     state, doubt, contradicted, fence, token, revision, due_at, not_before, send_by, created_at, window_from, last_end_at,
@@ -32,8 +31,7 @@ macro_rules! row {
     ",
             now!(),
             " AS now_at
-FROM ",
-            $from
+FROM earmark_claim"
         )
     };
 }
@@ -41,6 +39,21 @@ FROM ",
 macro_rules! key {
     () => {
         "tenant = ?1 AND consumer = ?2 AND message_id = ?3"
+    };
+}
+
+/// The filter of a list of finished claims, which is asked for with and without payload: each by its own index, and merged.
+macro_rules! closed {
+    () => {
+        concat!(
+            "state = ?1
+    AND (?2 IS NULL OR tenant = ?3) AND (?4 IS NULL OR consumer = ?5)
+    AND (?6 IS NULL OR kind = ?7) AND (?8 IS NULL OR downstream = ?9)
+    AND (?10 IS NULL OR error_class = ?11)
+    AND (?12 IS NULL OR created_at <= ",
+            now!(),
+            " - ?13)"
+        )
     };
 }
 
@@ -140,7 +153,8 @@ WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
     open_after: concat!(
         row!("NULL AS receipt"),
         "
-WHERE due_at IS NOT NULL AND tenant >= CAST(?1 AS TEXT) AND (tenant, consumer) > (CAST(?2 AS TEXT), CAST(?3 AS TEXT))
+WHERE due_at IS NOT NULL AND tenant >= CAST(?1 AS TEXT)
+    AND (tenant, consumer) > (CAST(?2 AS TEXT) || '', CAST(?3 AS TEXT) || '')
 ORDER BY tenant, consumer, due_at
 LIMIT ?4"
     ),
@@ -169,17 +183,18 @@ ORDER BY MIN(
 LIMIT ?15"
     ),
     list_closed: concat!(
-        row!(
-            "NULL AS receipt",
-            "(SELECT * FROM earmark_claim WHERE closed_at IS NOT NULL AND purged_at IS NULL
-    UNION ALL SELECT * FROM earmark_claim WHERE closed_at IS NOT NULL AND purged_at IS NOT NULL) AS closed"
-        ),
+        row!("NULL AS receipt"),
         "
-WHERE state = ?1
-    AND (?2 IS NULL OR tenant = ?3) AND (?4 IS NULL OR consumer = ?5)
-    AND (?6 IS NULL OR kind = ?7) AND (?8 IS NULL OR downstream = ?9)
-    AND (?10 IS NULL OR error_class = ?11)
-    AND (?12 IS NULL OR created_at <= ", now!(), " - ?13)
+WHERE closed_at IS NOT NULL AND purged_at IS NULL AND ",
+        closed!(),
+        "
+UNION ALL
+",
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at IS NOT NULL AND purged_at IS NOT NULL AND ",
+        closed!(),
+        "
 ORDER BY closed_at DESC
 LIMIT ?14"
     ),

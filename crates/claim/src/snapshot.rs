@@ -1,17 +1,14 @@
 //! What a report is made of, read in one snapshot: totals that foot need rows that belong together.
 
-use sea_orm::{
-    AccessMode, ConnectionTrait, DbErr, IsolationLevel, QueryResult, TransactionOptions, TransactionTrait,
-    Value,
-};
+use sea_orm::{ConnectionTrait, DbErr, QueryResult, Value};
 
 use crate::error::Error;
 use crate::key::ClaimKey;
 use crate::list::readable;
+use crate::store::ClaimStore;
 use crate::store::bind;
 use crate::store::row::{ClaimView, EventView, OrphanView, SweeperView, key_of};
 use crate::store::write::Db;
-use crate::store::{ClaimStore, Dialect};
 use crate::time::Timestamp;
 
 /// Rows of one moment.
@@ -46,7 +43,7 @@ impl ClaimStore {
 async fn snapshot(db: &Db, from: Timestamp) -> Result<Snapshot, Error> {
     let (dialect, sql) = (db.pools.dialect, db.pools.dialect.sql());
     let unavailable = |source: DbErr| Error::Unavailable { what: "report", source };
-    let tx = db.pools.read.begin_with_options(reading(dialect)).await.map_err(unavailable)?;
+    let tx = db.pools.begin_snapshot().await.map_err(unavailable)?;
     let read = async |sql: &'static str, values: Vec<Value>| {
         tx.query_all_raw(bind::statement(dialect, sql, values)).await.map_err(unavailable)
     };
@@ -71,17 +68,6 @@ async fn snapshot(db: &Db, from: Timestamp) -> Result<Snapshot, Error> {
         orphans: orphans.iter().map(OrphanView::read).collect::<Result<_, _>>()?,
         sweepers: sweepers.iter().map(SweeperView::read).collect::<Result<_, _>>()?,
     })
-}
-
-/// One snapshot for all statements. SQLite's deferred transaction is one from its first read on.
-fn reading(dialect: Dialect) -> TransactionOptions {
-    let (isolation_level, access_mode) = match dialect {
-        Dialect::Postgres | Dialect::MySql => {
-            (Some(IsolationLevel::RepeatableRead), Some(AccessMode::ReadOnly))
-        }
-        Dialect::Sqlite => (None, None),
-    };
-    TransactionOptions { isolation_level, access_mode, sqlite_transaction_mode: None }
 }
 
 /// The one row of `SELECT <clock>`.

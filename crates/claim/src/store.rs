@@ -8,6 +8,7 @@ mod options;
 pub(crate) mod row;
 mod sql;
 mod tries;
+mod tx;
 pub(crate) mod write;
 mod writer;
 

@@ -1,10 +1,11 @@
 //! The store's own connections: built from a URL, or from the host pool's options, so that TLS, search path,
 //! credentials and hooks are inherited. Must run on the writer's runtime, to which the connections then belong.
 
-use sea_orm::DatabaseConnection;
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult, Statement};
 
 use super::dialect::Dialect;
 use super::options::StoreOptions;
+use super::tx::Tx;
 use crate::error::Error;
 
 /// Where the store's connections come from.
@@ -24,6 +25,52 @@ pub(crate) struct Pools {
     /// For every other write: what a provider has answered must not wait behind those. (SQLite has one writer for both.)
     pub(crate) write: DatabaseConnection,
     pub(crate) read: DatabaseConnection,
+    /// A pooler in transaction mode stands between.
+    pub(crate) pooler: bool,
+}
+
+impl Pools {
+    /// Whether one statement by itself is a safe claim or settle. Not behind a pooler: the driver prepares a statement in one
+    /// exchange and executes it in the next, and each may reach another server.
+    pub(crate) const fn autocommit_is_safe(&self) -> bool {
+        self.dialect.autocommit_is_safe() && !self.pooler
+    }
+
+    /// A transaction for one or more inserts of claims, on the connections that are kept for them.
+    pub(crate) async fn begin_claim(&self) -> Result<Tx, DbErr> {
+        Tx::begin(&self.claims, self.pooler, self.dialect.writing()).await
+    }
+
+    /// A transaction for any other write.
+    pub(crate) async fn begin(&self) -> Result<Tx, DbErr> {
+        Tx::begin(&self.write, self.pooler, self.dialect.writing()).await
+    }
+
+    /// A transaction that reads everything at one snapshot.
+    pub(crate) async fn begin_snapshot(&self) -> Result<Tx, DbErr> {
+        Tx::begin(&self.read, self.pooler, self.dialect.snapshot()).await
+    }
+
+    /// One read, on a connection that writes nothing.
+    pub(crate) async fn read_rows(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        rows(&self.read, self.dialect, self.pooler, statement).await
+    }
+}
+
+/// One read by itself, or in a transaction of its own behind a pooler.
+pub(crate) async fn rows(
+    db: &DatabaseConnection,
+    dialect: Dialect,
+    pooler: bool,
+    statement: Statement,
+) -> Result<Vec<QueryResult>, DbErr> {
+    if !pooler {
+        return db.query_all_raw(statement).await;
+    }
+    let tx = Tx::begin(db, pooler, dialect.reading()).await?;
+    let rows = tx.query_all_raw(statement).await?;
+    tx.commit().await?;
+    Ok(rows)
 }
 
 pub(crate) async fn open(source: Source, options: &StoreOptions) -> Result<Pools, Error> {
@@ -133,6 +180,7 @@ mod postgres {
             claims: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
             write: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
             read: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.read_connections).await?),
+            pooler: options.pooler,
         })
     }
 }
@@ -159,6 +207,7 @@ mod mysql {
             claims: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
             write: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
             read: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.read_connections).await?),
+            pooler: options.pooler,
         })
     }
 }
@@ -232,6 +281,7 @@ mod sqlite {
             claims: write.clone(),
             write,
             read: SqlxSqliteConnector::from_sqlx_sqlite_pool(read),
+            pooler: false,
         })
     }
 }

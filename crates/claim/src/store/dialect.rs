@@ -1,7 +1,6 @@
 //! The small questions that differ between databases. The only file, beside `connect.rs`, that matches on the database.
 
-use sea_orm::{DbErr, IsolationLevel, SqliteTransactionMode};
-use sea_orm::{TransactionOptions, Value};
+use sea_orm::{AccessMode, DbErr, IsolationLevel, SqliteTransactionMode, TransactionOptions, Value};
 
 use super::sql::{self, Sql};
 
@@ -60,6 +59,24 @@ impl Dialect {
             Self::Sqlite => (None, Some(SqliteTransactionMode::Immediate)),
         };
         TransactionOptions { isolation_level, access_mode: None, sqlite_transaction_mode }
+    }
+
+    /// How a transaction around one read begins.
+    pub(crate) fn reading(self) -> TransactionOptions {
+        self.read_only(IsolationLevel::ReadCommitted)
+    }
+
+    /// One snapshot for all statements. SQLite's deferred transaction is one from its first read on.
+    pub(crate) fn snapshot(self) -> TransactionOptions {
+        self.read_only(IsolationLevel::RepeatableRead)
+    }
+
+    fn read_only(self, level: IsolationLevel) -> TransactionOptions {
+        let (isolation_level, access_mode) = match self {
+            Self::Postgres | Self::MySql => (Some(level), Some(AccessMode::ReadOnly)),
+            Self::Sqlite => (None, None),
+        };
+        TransactionOptions { isolation_level, access_mode, sqlite_transaction_mode: None }
     }
 
     /// Whether one autocommit statement is a safe claim or settle. Not on SQLite: an autocommit `INSERT … RETURNING` commits

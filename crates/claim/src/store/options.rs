@@ -27,6 +27,9 @@ pub struct StoreOptions {
     pub contention_retries: u32,
     /// Opens a database whose commits may be lost at a power cut. Stands on every report.
     pub allow_non_durable: bool,
+    /// A pooler in transaction mode (PgBouncer, ProxySQL) stands between the store and the server. Every statement, reads included, then
+    /// runs in a transaction of its own and nothing is kept prepared: four round trips instead of one. Default `false`.
+    pub pooler: bool,
     /// Must equal the namespace that the first migration wrote, if given.
     pub namespace: Option<Namespace>,
 }
@@ -43,6 +46,7 @@ impl StoreOptions {
             acquire_timeout: Duration::from_secs(10),
             contention_retries: 20,
             allow_non_durable: false,
+            pooler: false,
             namespace: None,
         }
     }

@@ -1,8 +1,8 @@
 //! Every statement of the store, as text, under the same names for each database. Reviewed as text; no identifier
 //! comes from a string. The order of the bound values is that of [`super::bind`].
 //!
-//! Each statement on the hot path (`CLAIM`, `APPLY`, `ROW`, `LOCK`, `EXTEND`, `EVENT`) names the whole key, so that a
-//! distributed database can route it.
+//! Each statement about claims whose keys are known names the whole key wherever it touches a table, so that a distributed
+//! database can route it, and none keeps state in its session. The tests hold them to both.
 
 pub(crate) mod mysql;
 pub(crate) mod postgres;
@@ -82,3 +82,6 @@ statements! {
     /// Rows of `earmark_meta`.
     pub(crate) meta: &'static str,
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,13 +2,14 @@
 //!
 //! Everything here runs on the writer's runtime, in a task that no caller can cut.
 
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, QueryResult, Statement, TransactionTrait};
+use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement};
 
 use super::bind::{self, Apply, Insert, Note};
 use super::connect::Pools;
 use super::dialect::{Dialect, Fault};
 use super::row::{ClaimView, EventView};
 use super::tries::{Tries, gone, outnumbered};
+use super::tx::Tx;
 use crate::claim::Token;
 use crate::declared::Declared;
 use crate::error::Error;
@@ -114,11 +115,11 @@ impl Db {
         let dialect = self.pools.dialect;
         let statement = bind::claim(dialect, insert);
         if dialect.insert_returns() {
-            let rows = if dialect.autocommit_is_safe() {
+            let rows = if self.pools.autocommit_is_safe() {
                 // Read to its end: a driver that stops at the first row may never see that the commit failed.
                 self.pools.claims.query_all_raw(statement).await.map_err(Failed::AtCommit)?
             } else {
-                let tx = self.begin().await.map_err(Failed::Before)?;
+                let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
                 let rows = tx.query_all_raw(statement).await.map_err(Failed::Before)?;
                 tx.commit().await.map_err(Failed::AtCommit)?;
                 rows
@@ -131,7 +132,13 @@ impl Db {
                 }
             };
         }
-        self.pools.claims.execute_raw(statement).await.map_err(Failed::AtCommit)?;
+        if self.pools.autocommit_is_safe() {
+            self.pools.claims.execute_raw(statement).await.map_err(Failed::AtCommit)?;
+        } else {
+            let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
+            tx.execute_raw(statement).await.map_err(Failed::Before)?;
+            tx.commit().await.map_err(Failed::AtCommit)?;
+        }
         Ok(Some(None))
     }
 
@@ -270,7 +277,7 @@ impl Db {
     }
 
     /// A fact that is on file already is no new fact: the same source said the same before.
-    async fn with_known(&self, tx: &DatabaseTransaction, ask: &Ask) -> Result<Event, DbErr> {
+    async fn with_known(&self, tx: &Tx, ask: &Ask) -> Result<Event, DbErr> {
         let mut event = ask.event.clone();
         if let (Event::Evidence { known, .. }, Some(actor)) = (&mut event, &ask.note.actor) {
             let dialect = self.pools.dialect;
@@ -311,7 +318,7 @@ impl Db {
     async fn confirm_once(&self, apply: &Apply<'_>) -> Result<bool, Failed> {
         let dialect = self.pools.dialect;
         let statement = bind::apply(dialect, apply);
-        let done = if dialect.autocommit_is_safe() {
+        let done = if self.pools.autocommit_is_safe() {
             self.pools.write.execute_raw(statement).await.map_err(Failed::AtCommit)?
         } else {
             let tx = self.begin().await.map_err(Failed::Before)?;
@@ -370,8 +377,8 @@ impl Db {
         }
     }
 
-    async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
-        self.pools.write.begin_with_options(self.pools.dialect.writing()).await
+    async fn begin(&self) -> Result<Tx, DbErr> {
+        self.pools.begin().await
     }
 
     /// The frozen request; `None` when it was purged.
@@ -394,7 +401,7 @@ impl Db {
     ) -> Result<Vec<QueryResult>, Error> {
         let mut tries = Tries::new(self.contention_retries);
         loop {
-            match self.pools.read.query_all_raw(statement.clone()).await {
+            match self.pools.read_rows(statement.clone()).await {
                 Ok(rows) => return Ok(rows),
                 Err(e) => {
                     let fault = self.pools.dialect.fault(&e);
@@ -410,7 +417,7 @@ impl Db {
     async fn row(&self, key: &ClaimKey) -> Result<Option<ClaimView>, Failed> {
         let dialect = self.pools.dialect;
         let statement = bind::by_key(dialect, dialect.sql().row, key);
-        let rows = self.pools.read.query_all_raw(statement).await.map_err(Failed::Before)?;
+        let rows = self.pools.read_rows(statement).await.map_err(Failed::Before)?;
         rows.first().map(ClaimView::read).transpose().map_err(Failed::Final)
     }
 
@@ -438,7 +445,7 @@ impl Db {
 /// found inside a caller's transaction must neither wait for the claim's holder nor hold it up. `row`: how the row is read, which
 /// an old snapshot of the caller's would not show.
 pub(crate) async fn append_once_in(
-    tx: &DatabaseTransaction,
+    tx: &impl ConnectionTrait,
     dialect: Dialect,
     row: &'static str,
     key: &ClaimKey,

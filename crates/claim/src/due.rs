@@ -42,6 +42,8 @@ pub struct Due {
     pub claims: Vec<DueClaim>,
     /// Where the next walk begins.
     pub next: Walk,
+    /// How many rows were read to find them.
+    pub rows_read: u64,
 }
 
 /// Tenant and consumer, as bytes: a key that was typed by hand and is no text must not stop the walk over the others.
@@ -75,8 +77,13 @@ impl ClaimStore {
         aside: HashSet<ClaimKey>,
     ) -> Result<Due, Error> {
         let db = self.inner.db.clone();
-        let search =
-            Search { share: (share as usize).min(most), most, aside: Aside::new(aside), pairs: Vec::new() };
+        let search = Search {
+            share: (share as usize).min(most),
+            most,
+            aside: Aside::new(aside),
+            pairs: Vec::new(),
+            rows_read: 0,
+        };
         self.inner.writer.run(async move { search.run(&db, from).await }).await
     }
 }
@@ -103,6 +110,7 @@ struct Search {
     aside: Aside,
     /// What was taken, by pair; none is empty.
     pairs: Vec<(Pair, Vec<DueClaim>)>,
+    rows_read: u64,
 }
 
 impl Search {
@@ -112,13 +120,14 @@ impl Search {
         if from.after.is_some() {
             self.lap(db, None, from.after.as_ref()).await?;
         }
-        let mut claims = in_turn(self.pairs, self.most);
+        let claims = in_turn(self.pairs, self.most);
         let next = match claims.last() {
             // Whoever would have been next begins.
             Some((pair, _)) if claims.len() == self.most => Walk { after: Some(pair.clone()) },
             _ => from,
         };
-        Ok(Due { claims: claims.drain(..).map(|(_, claim)| claim).collect(), next })
+        let claims = claims.into_iter().map(|(_, claim)| claim).collect();
+        Ok(Due { claims, next, rows_read: self.rows_read })
     }
 
     /// Walks the pairs after one, and not beyond another.
@@ -130,6 +139,7 @@ impl Search {
             let [tenant, consumer] = bound(db, &at);
             let values = vec![tenant.clone(), tenant, consumer, (CHUNK as i64).into()];
             let rows = db.read("due", bind::statement(dialect, sql.open_after, values)).await?;
+            self.rows_read += rows.len() as u64;
             let all_read = rows.len() < CHUNK;
             for of_pair in by_pair(&rows)? {
                 let last = of_pair.end == rows.len();
@@ -146,6 +156,7 @@ impl Search {
                     let limit = i64::try_from(level.saturating_add(passed_over)).unwrap_or(i64::MAX);
                     let values = vec![tenant, consumer, limit.into()];
                     let rows = db.read("due", bind::statement(dialect, sql.due_of_pair, values)).await?;
+                    self.rows_read += rows.len() as u64;
                     claims.clear();
                     self.take(&rows, level, &mut claims);
                 }

@@ -217,8 +217,11 @@ UNION ALL
 SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
     e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
 FROM earmark_claim c
-JOIN earmark_event e ON e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
-WHERE (c.due_at IS NOT NULL OR c.state = 'escalated') AND e.name = 'mismatch' AND e.at < $2",
+CROSS JOIN LATERAL (SELECT * FROM earmark_event e
+    WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
+        AND e.name = 'mismatch' AND e.at < $2
+    OFFSET 0) e
+WHERE c.due_at IS NOT NULL OR c.state = 'escalated'",
     report_orphans: "SELECT id, at, source, tenant, consumer, message_id, reference, idempotency_key, provider_ref, finding, adopted_at
 FROM earmark_orphan
 WHERE at >= $1

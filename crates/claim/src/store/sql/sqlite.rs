@@ -4,6 +4,8 @@
 //!
 //! A comparison of rows uses an index beyond its first column only where the right side has no affinity: `CAST(…) || ''`, not `CAST(…)`.
 //!
+//! An index serves one arm of a union, and seldom an OR: what is open is what is due some day and what is escalated.
+//!
 //! There are no row locks: whoever writes began with `BEGIN IMMEDIATE` and is alone, so `LOCK` is a read.
 
 use super::Sql;
@@ -166,11 +168,16 @@ ORDER BY due_at
 LIMIT ?3"
     ),
     list_open: concat!(
+        "SELECT * FROM (",
         row!("NULL AS receipt"),
         "
-WHERE rowid IN (SELECT rowid FROM earmark_claim WHERE due_at IS NOT NULL
-    UNION ALL SELECT rowid FROM earmark_claim WHERE state = 'escalated')
-    AND (?1 IS NULL OR state = ?2)
+WHERE due_at IS NOT NULL
+UNION ALL
+",
+        row!("NULL AS receipt"),
+        "
+WHERE state = 'escalated')
+WHERE (?1 IS NULL OR state = ?2)
     AND (?3 IS NULL OR tenant = ?4) AND (?5 IS NULL OR consumer = ?6)
     AND (?7 IS NULL OR kind = ?8) AND (?9 IS NULL OR downstream = ?10)
     AND (?11 IS NULL OR error_class = ?12)
@@ -201,30 +208,46 @@ LIMIT ?14"
     open_tallies: concat!(
 "SELECT consumer, kind, downstream, state, currency, COUNT(*) AS claims, MIN(COALESCE(window_from, created_at)) AS oldest,
     SUM(amount_minor * 1.0) AS minor, ", now!(), " AS now_at
-FROM earmark_claim
-WHERE rowid IN (SELECT rowid FROM earmark_claim WHERE due_at IS NOT NULL
-    UNION ALL SELECT rowid FROM earmark_claim WHERE state = 'escalated')
+FROM (SELECT consumer, kind, downstream, state, currency, window_from, created_at, amount_minor
+    FROM earmark_claim WHERE due_at IS NOT NULL
+    UNION ALL
+    SELECT consumer, kind, downstream, state, currency, window_from, created_at, amount_minor
+    FROM earmark_claim WHERE state = 'escalated')
 GROUP BY consumer, kind, downstream, state, currency"
     ),
     report_claims: concat!(
         row!("NULL AS receipt"),
         "
-WHERE rowid IN (SELECT rowid FROM earmark_claim WHERE due_at IS NOT NULL
-    UNION ALL SELECT rowid FROM earmark_claim WHERE state = 'escalated'
-    UNION ALL SELECT rowid FROM earmark_claim WHERE closed_at >= ?1 AND purged_at IS NULL
-    UNION ALL SELECT rowid FROM earmark_claim WHERE closed_at >= ?2 AND purged_at IS NOT NULL)"
+WHERE due_at IS NOT NULL
+UNION ALL
+",
+        row!("NULL AS receipt"),
+        "
+WHERE state = 'escalated'
+UNION ALL
+",
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at >= ?1 AND purged_at IS NULL
+UNION ALL
+",
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at >= ?2 AND purged_at IS NOT NULL"
     ),
-    report_events: "SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
+    report_events: concat!(
+"SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
     e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
 FROM earmark_event e
 WHERE e.at >= ?1
 UNION ALL
 SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
     e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
-FROM earmark_claim c
-JOIN earmark_event e ON e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
-WHERE c.rowid IN (SELECT rowid FROM earmark_claim WHERE due_at IS NOT NULL
-    UNION ALL SELECT rowid FROM earmark_claim WHERE state = 'escalated') AND e.name = 'mismatch' AND e.at < ?2",
+FROM (SELECT tenant, consumer, message_id FROM earmark_claim WHERE due_at IS NOT NULL
+    UNION ALL SELECT tenant, consumer, message_id FROM earmark_claim WHERE state = 'escalated') c
+CROSS JOIN earmark_event e ON e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
+WHERE e.name = 'mismatch' AND e.at < ?2"
+    ),
     report_orphans: "SELECT id, at, source, tenant, consumer, message_id, reference, idempotency_key, provider_ref, finding, adopted_at
 FROM earmark_orphan
 WHERE at >= ?1

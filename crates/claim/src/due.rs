@@ -14,8 +14,8 @@ use crate::store::row::{ClaimView, key_bytes, key_of};
 use crate::store::write::Db;
 use crate::store::{ClaimStore, bind};
 
-/// Rows read at once where nobody knows yet of how many pairs they are: many pairs with few claims cost few statements, and a pair
-/// with many costs few rows.
+/// Rows read at once where nobody knows of how many pairs they are: many pairs with few claims cost few statements, and one with
+/// many costs few rows.
 const CHUNK: usize = 32;
 
 /// Where walks over what is due begin: after the pair that was served last, so that each pair has its turn first some day.
@@ -135,12 +135,15 @@ impl Search {
         let (dialect, sql) = (db.pools.dialect, db.pools.dialect.sql());
         // The first pair may have the empty tenant; consumers are never empty, so ("", "") stands before every pair.
         let mut at = after.unwrap_or_default();
+        // Where one pair floods, so may the next.
+        let mut floods = false;
         while self.pairs.len() < self.most {
+            let asked = if floods { self.level().max(1) } else { CHUNK };
             let [tenant, consumer] = bound(db, &at);
-            let values = vec![tenant.clone(), tenant, consumer, (CHUNK as i64).into()];
+            let values = vec![tenant.clone(), tenant, consumer, (asked as i64).into()];
             let rows = db.read("due", bind::statement(dialect, sql.open_after, values)).await?;
             self.rows_read += rows.len() as u64;
-            let all_read = rows.len() < CHUNK;
+            let all_read = rows.len() < asked;
             for of_pair in by_pair(&rows)? {
                 let last = of_pair.end == rows.len();
                 let pair = of_pair.pair;
@@ -150,15 +153,9 @@ impl Search {
                 let level = self.level();
                 let mut claims = Vec::new();
                 let rest_may_be_due = self.take(&rows[of_pair.start..of_pair.end], level, &mut claims);
+                floods = rest_may_be_due && of_pair.start == 0 && last;
                 if rest_may_be_due && last && !all_read && claims.len() < level {
-                    let [tenant, consumer] = bound(db, &pair);
-                    let passed_over = self.aside.of_pair.get(&pair).copied().unwrap_or_default();
-                    let limit = i64::try_from(level.saturating_add(passed_over)).unwrap_or(i64::MAX);
-                    let values = vec![tenant, consumer, limit.into()];
-                    let rows = db.read("due", bind::statement(dialect, sql.due_of_pair, values)).await?;
-                    self.rows_read += rows.len() as u64;
-                    claims.clear();
-                    self.take(&rows, level, &mut claims);
+                    claims = self.all_of(db, &pair, level).await?;
                 }
                 if !claims.is_empty() {
                     self.pairs.push((pair.clone(), claims));
@@ -170,6 +167,20 @@ impl Search {
             }
         }
         Ok(())
+    }
+
+    /// What is due of one pair.
+    async fn all_of(&mut self, db: &Db, pair: &Pair, level: usize) -> Result<Vec<DueClaim>, Error> {
+        let [tenant, consumer] = bound(db, pair);
+        let passed_over = self.aside.of_pair.get(pair).copied().unwrap_or_default();
+        let limit = i64::try_from(level.saturating_add(passed_over)).unwrap_or(i64::MAX);
+        let values = vec![tenant, consumer, limit.into()];
+        let dialect = db.pools.dialect;
+        let rows = db.read("due", bind::statement(dialect, dialect.sql().due_of_pair, values)).await?;
+        self.rows_read += rows.len() as u64;
+        let mut claims = Vec::new();
+        self.take(&rows, level, &mut claims);
+        Ok(claims)
     }
 
     /// How many of one more pair can still find a place among `most`: with those that were taken in turn up to this number from each pair,

@@ -35,7 +35,11 @@ per_backend! {
         for (tenant, consumer) in [("", ""), ("a", ""), ("a", "mail"), ("b", "mail"), ("t50", "mail")] {
             let values = vec![walked(&db, tenant), walked(&db, tenant), walked(&db, consumer), (CHUNK as i64).into()];
             // A bound that is looked up counts as a read on MariaDB.
-            Plan::of(&db, "open_after", values).await.uses(&["earmark_claim_due"], CHUNK + 2);
+            let plan = Plan::of(&db, "open_after", values).await;
+            plan.uses(&["earmark_claim_due"], CHUNK + 2);
+            // SQLite counts no rows: it must look the whole pair up, and not read the tenant's other claims on the way.
+            let by_pair = db.backend() != Backend::Sqlite || plan.text.contains("(tenant,consumer)>(?,?)");
+            assert!(by_pair, "{}", plan.text);
         }
         let values = vec![walked(&db, "a"), walked(&db, "mail"), i64::from(SHARE).into()];
         Plan::of(&db, "due_of_pair", values).await.uses(&["earmark_claim_due"], u64::from(SHARE) + 1);
@@ -83,7 +87,7 @@ per_backend! {
             let due = store.walk_due(walk, SHARE, MOST, HashSet::new()).await.unwrap();
             assert_eq!(due.claims.len(), MOST);
             // The share of each pair would be 6,000.
-            assert!(due.rows_read < 4_000, "{}", due.rows_read);
+            assert!(due.rows_read < 2_000, "{}", due.rows_read);
             pairs(&due).into_iter().for_each(|pair| *each.entry(pair).or_default() += 1);
             walk = due.next;
         }

@@ -13,8 +13,10 @@ use crate::receipt::Receipt;
 use crate::state::{ClosedBy, Event, Facts, Outcome, State, Verb};
 use crate::store::ClaimStore;
 use crate::store::bind::{Insert, Note};
+use crate::store::group::answered;
+use crate::store::ordinary::Inserted;
 use crate::store::row::ClaimView;
-use crate::store::write::{Inserted, Judged};
+use crate::store::write::Judged;
 use crate::time::Timestamp;
 
 /// What `claim` answers. Losing a race is one of the answers; on every one of them the message may be acknowledged.
@@ -94,19 +96,61 @@ impl ClaimStore {
     pub async fn claim(&self, key: &ClaimKey, new: NewClaim) -> Result<Claimed, Error> {
         let in_flight = new.not_before.is_none();
         let insert = Arc::new(self.insert_of(key, new, in_flight)?);
-        let fingerprint = insert.claim.fingerprint;
-        // Deadlines count from before the statement is handed over.
-        let handed_over = Instant::now();
-        let db = self.inner.db.clone();
-        let sent = insert.clone();
-        let inserted = self.inner.writer.run(async move { db.insert(&sent).await }).await?;
+        let once = std::iter::once(insert.clone());
+        let answer = self.inner.group.claim(&self.inner.writer, once).await?.pop();
+        self.claimed(&insert, answered(answer).await?).await
+    }
+
+    /// Claims many messages, for consumers that receive them in batches: written together, committed when this returns. An answer for
+    /// each, in their order; one that fails leaves the others alone. Of two with one key, the first is the claim.
+    ///
+    /// Claims that come one by one from concurrent tasks are written together without this.
+    ///
+    /// # Errors
+    /// Of a claim, in its place: as [`ClaimStore::claim`]. Of the call, when nothing was written: [`Error::Busy`], [`Error::Closed`].
+    pub async fn claim_many(
+        &self,
+        claims: impl IntoIterator<Item = (ClaimKey, NewClaim)>,
+    ) -> Result<Vec<Result<Claimed, Error>>, Error> {
+        let inserts: Vec<_> = claims
+            .into_iter()
+            .map(|(key, new)| {
+                let in_flight = new.not_before.is_none();
+                self.insert_of(&key, new, in_flight).map(Arc::new)
+            })
+            .collect();
+        let good: Vec<_> = inserts.iter().filter_map(|insert| insert.as_ref().ok().cloned()).collect();
+        let mut answers = self.inner.group.claim(&self.inner.writer, good.into_iter()).await?.into_iter();
+        let mut claimed = Vec::with_capacity(inserts.len());
+        for insert in inserts {
+            claimed.push(match insert {
+                Ok(insert) => match answered(answers.next()).await {
+                    Ok(inserted) => self.claimed(&insert, inserted).await,
+                    Err(error) => Err(error),
+                },
+                Err(error) => Err(error),
+            });
+        }
+        Ok(claimed)
+    }
+
+    async fn claimed(&self, insert: &Insert, inserted: Inserted) -> Result<Claimed, Error> {
+        let (key, fingerprint) = (&insert.key, &insert.claim.fingerprint);
         match inserted {
-            Inserted::New(now) if in_flight => self.won(&insert, now, handed_over).await,
-            Inserted::New(_) => match self.find(key).await? {
-                Some(view) => Ok(Claimed::of(&view, &fingerprint)),
+            Inserted::New { at, handed_over } if insert.in_flight => match self.send_in(insert, at) {
+                Some(send_in) if !send_in.is_zero() => {
+                    let facts = in_flight_facts(insert);
+                    Ok(Claimed::Won(self.claim_of(insert, facts, handed_over, send_in)))
+                }
+                // What is rare is kept apart: a future is moved about with all that it may ever hold.
+                send_in => Box::pin(self.won_narrowly(insert, send_in, handed_over)).await,
+            },
+            Inserted::New { .. } => match Box::pin(self.find(key)).await? {
+                Some(view) => Ok(Claimed::of(&view, fingerprint)),
                 None => Err(Error::NotFound(key.to_string())),
             },
-            Inserted::Exists(view) => self.lost(key, &view, &fingerprint).await,
+            Inserted::Exists(view) if view.fingerprint == *fingerprint => Ok(Claimed::of_same(&view)),
+            Inserted::Exists(view) => Box::pin(self.mismatched(key, &view, fingerprint)).await,
         }
     }
 
@@ -173,41 +217,44 @@ impl ClaimStore {
         })
     }
 
-    async fn won(
+    /// How long the maker of a claim may still start to send; `None`: that takes the moment of the insert, which this database did not
+    /// return.
+    fn send_in(&self, insert: &Insert, created: Option<Timestamp>) -> Option<Duration> {
+        let lease_room = self.inner.options.lease.saturating_sub(insert.claim.declared.call_timeout);
+        match insert.claim.send_by {
+            None => Some(lease_room),
+            Some(When::In(d)) => Some(lease_room.min(d)),
+            Some(When::At(send_by)) => created.map(|created| lease_room.min(send_by.since(created))),
+        }
+    }
+
+    async fn won_narrowly(
         &self,
         insert: &Insert,
-        now: Option<Timestamp>,
+        send_in: Option<Duration>,
         handed_over: Instant,
     ) -> Result<Claimed, Error> {
-        let options = &self.inner.options;
-        let lease_room = options.lease.saturating_sub(insert.claim.declared.call_timeout);
-        let send_in = match insert.claim.send_by {
-            None => lease_room,
-            Some(When::In(d)) => lease_room.min(d),
-            Some(When::At(send_by)) => {
-                // An absolute moment needs the database's clock at the insert.
-                let created = match now {
-                    Some(now) => Some(now),
-                    None => self.find(&insert.key).await?.map(|view| view.facts.created_at),
-                };
-                lease_room.min(created.map_or(Duration::ZERO, |created| send_by.since(created)))
+        let send_in = match send_in {
+            Some(send_in) => send_in,
+            None => {
+                let created = self.find(&insert.key).await?.map(|view| view.facts.created_at);
+                created.and_then(|created| self.send_in(insert, Some(created))).unwrap_or_default()
             }
         };
         let claim: Claim<InFlight> = self.claim_of(insert, in_flight_facts(insert), handed_over, send_in);
-        if send_in.is_zero() {
-            // Nothing is left to send in: a taking that is refused. Nothing was sent, so it expires.
-            let key = insert.key.clone();
-            let class = ErrorClass::from(ErrorClass::TOO_LATE);
-            let _ = self
-                .settle_outcome(claim, Outcome::NotSent { class }, Note::default(), None, Duration::ZERO)
-                .await?;
-            self.expire(&key).await?;
-            return match self.find(&key).await? {
-                Some(view) => Ok(Claimed::of_same(&view)),
-                None => Err(Error::NotFound(key.to_string())),
-            };
+        if !send_in.is_zero() {
+            return Ok(Claimed::Won(claim));
         }
-        Ok(Claimed::Won(claim))
+        // Nothing is left to send in: a taking that is refused. Nothing was sent, so it expires.
+        let key = insert.key.clone();
+        let class = ErrorClass::from(ErrorClass::TOO_LATE);
+        let event = claim.ended(Outcome::NotSent { class }, Duration::ZERO);
+        let _ = self.settle_event(claim, event, Note::default()).await?;
+        self.expire(&key).await?;
+        match self.find(&key).await? {
+            Some(view) => Ok(Claimed::of_same(&view)),
+            None => Err(Error::NotFound(key.to_string())),
+        }
     }
 
     pub(crate) fn claim_of<S>(
@@ -230,16 +277,19 @@ impl ClaimStore {
         }
     }
 
-    /// What a duplicate learns. A mismatch is kept, on the store's own connection.
-    async fn lost(&self, key: &ClaimKey, view: &ClaimView, asked: &Fingerprint) -> Result<Claimed, Error> {
-        if view.fingerprint != *asked {
-            let (db, key, note) = (self.inner.db.clone(), key.clone(), mismatch(view, asked));
-            self.inner
-                .writer
-                .run(async move { db.append_once("mismatch", &key, Verb::Mismatch, &note).await })
-                .await?;
-        }
-        Ok(Claimed::of(view, asked))
+    /// A mismatch is kept, on the store's own connection.
+    async fn mismatched(
+        &self,
+        key: &ClaimKey,
+        view: &ClaimView,
+        asked: &Fingerprint,
+    ) -> Result<Claimed, Error> {
+        let (db, key, note) = (self.inner.db.clone(), key.clone(), mismatch(view, asked));
+        self.inner
+            .writer
+            .run(async move { db.append_once("mismatch", &key, Verb::Mismatch, &note).await })
+            .await?;
+        Ok(Claimed::Mismatch)
     }
 
     pub(crate) async fn expire(&self, key: &ClaimKey) -> Result<(), Error> {

@@ -36,6 +36,14 @@ pub enum Error {
         #[source]
         source: DbErr,
     },
+    /// So much is queued that its turn did not come in time. Nothing was written; no call may be made.
+    #[error("{what}: its turn to be written did not come within {waited:?}; nothing was written")]
+    Busy {
+        /// What was being done.
+        what: &'static str,
+        /// How long it has waited: the store's patience.
+        waited: std::time::Duration,
+    },
     /// The database cannot be used now. Nothing was written; no call may be made.
     #[error("{what}: the database cannot be used now; nothing was written")]
     Unavailable {
@@ -110,6 +118,7 @@ impl Error {
         matches!(
             self,
             Self::Contention { .. }
+                | Self::Busy { .. }
                 | Self::Unavailable { .. }
                 | Self::Unclear { .. }
                 | Self::RetryTransaction(_)

@@ -1,5 +1,6 @@
 //! How an attempt is settled by its holder.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::acquire::Claimed;
@@ -8,10 +9,12 @@ use crate::declared::Declared;
 use crate::error::Error;
 use crate::failure::{Failure, Verdict, chain};
 use crate::policy::backoff;
-use crate::receipt::{Answer, Receipt, cut, provider_id};
-use crate::state::{Event, Outcome, State, Verb, next};
+use crate::receipt::{Receipt, cut, provider_id};
+use crate::state::{Event, Outcome, State, next};
 use crate::store::ClaimStore;
-use crate::store::bind::{self, Apply, Note};
+use crate::store::bind::{self, Note};
+use crate::store::group::answered;
+use crate::store::ordinary::Confirm;
 use crate::store::row::ClaimView;
 use crate::store::write::{Ask, Judged};
 
@@ -67,67 +70,89 @@ impl ClaimStore {
         outcome: Result<Receipt<R>, Failure>,
         backoff: Backoff,
     ) -> Result<Settled, Error> {
-        // By the takings: an attempt that was not sent is no attempt for life, but a try it was.
-        let tries = u32::try_from(claim.facts.fence).unwrap_or(u32::MAX);
-        match outcome {
-            Ok(receipt) => {
-                let provider_ref = receipt.provider_ref.map(provider_id);
-                let note = Note {
-                    detail: "{}".into(),
-                    provider_ref: provider_ref.clone(),
-                    answer: receipt.answer.clone(),
-                    actor: None,
-                };
-                let done = Outcome::Done { provider_ref };
-                self.settle_outcome(claim, done, note, receipt.answer, Duration::ZERO).await
-            }
-            Err(failure) => {
-                let provider_ref = failure.provider_ref.map(provider_id);
-                // However long the provider asks to wait: at the age limit a person must look.
-                let again_in = backoff
-                    .after(tries.saturating_sub(1), failure.retry_after)
-                    .min(claim.facts.declared.age_max);
-                let detail = serde_json::json!({
-                    "class": failure.class.as_str(),
-                    "message": cut(failure.message, MESSAGE_BYTES_MAX),
-                    "retry_after_s": failure.retry_after.map(|d| d.as_secs()),
-                });
-                let note = Note {
-                    detail: detail.to_string(),
-                    provider_ref: provider_ref.clone(),
-                    answer: failure.answer.map(|answer| *answer),
-                    actor: None,
-                };
-                let class = failure.class;
-                let outcome = match failure.verdict {
-                    Verdict::Refused { covers_earlier } => Outcome::Refused { covers_earlier, class },
-                    Verdict::NotSent => Outcome::NotSent { class },
-                    Verdict::Unknown => Outcome::Unknown { provider_ref, class },
-                };
-                self.settle_outcome(claim, outcome, note, None, again_in).await
-            }
-        }
+        let (event, note) = end_of(&claim, outcome, backoff);
+        self.settle_event(claim, event, note).await
     }
 
-    pub(crate) async fn settle_outcome(
+    /// Records how many attempts ended, for consumers that work in batches: ordinary confirmations are written together. An answer for each,
+    /// in their order.
+    ///
+    /// Attempts that are settled one by one from concurrent tasks are written together without this.
+    ///
+    /// # Errors
+    /// Of an attempt, in its place: as [`ClaimStore::settle`].
+    pub async fn settle_many<R>(
+        &self,
+        ends: impl IntoIterator<Item = (Claim<InFlight>, Result<Receipt<R>, Failure>)>,
+        backoff: Backoff,
+    ) -> Vec<Result<Settled, Error>> {
+        let ends: Vec<_> = ends
+            .into_iter()
+            .map(|(claim, outcome)| {
+                let (event, mut note) = end_of(&claim, outcome, backoff);
+                let confirm = ordinary(&claim, &event, &mut note);
+                (claim, event, note, confirm)
+            })
+            .collect();
+        let confirms: Vec<_> = ends.iter().filter_map(|(.., confirm)| confirm.clone()).collect();
+        let answers = self.inner.group.confirm(&self.inner.writer, confirms.into_iter()).await;
+        let mut answers = answers.unwrap_or_default().into_iter();
+        let mut settled = Vec::with_capacity(ends.len());
+        for (claim, event, mut note, confirm) in ends {
+            if let Some(confirm) = confirm {
+                if matches!(answered(answers.next()).await, Ok(true)) {
+                    settled.push(Ok(Settled::Moved(State::Confirmed)));
+                    continue;
+                }
+                note.answer.clone_from(&confirm.receipt);
+            }
+            settled.push(self.settle_patiently(claim, event, note).await);
+        }
+        settled
+    }
+
+    /// Records an end of an attempt. An answer in the note is the receipt if the event confirms.
+    pub(crate) async fn settle_event(
         &self,
         claim: Claim<InFlight>,
-        outcome: Outcome,
+        event: Event,
+        mut note: Note,
+    ) -> Result<Settled, Error> {
+        if let Some(confirm) = ordinary(&claim, &event, &mut note) {
+            let once = std::iter::once(confirm.clone());
+            let queued = self.inner.group.confirm(&self.inner.writer, once).await;
+            let written = match queued {
+                Ok(mut answers) => answered(answers.pop()).await,
+                Err(error) => Err(error),
+            };
+            match written {
+                Ok(true) => return Ok(Settled::Moved(State::Confirmed)),
+                Ok(false) => {}
+                Err(error) => tracing::debug!(key = %claim.key, error = chain(&error), "not confirmed yet"),
+            }
+            note.answer.clone_from(&confirm.receipt);
+        }
+        // What is not ordinary is kept apart: a future is moved about with all that it may ever hold.
+        Box::pin(self.settle_patiently(claim, event, note)).await
+    }
+
+    async fn settle_patiently(
+        &self,
+        claim: Claim<InFlight>,
+        event: Event,
         note: Note,
-        receipt: Option<Answer>,
-        again_in: Duration,
     ) -> Result<Settled, Error> {
         // The provider has answered: that must not be lost to a database that is away for a moment. Until the lease's
         // end nobody else will touch the claim.
         loop {
-            match self.settle_now(&claim, &outcome, &note, receipt.as_ref(), again_in).await {
+            match self.settle_judged(&claim, &event, &note).await {
                 Err(error) if error.is_transient() && Instant::now() < claim.believed_until => {
                     tracing::warn!(key = %claim.key, error = chain(&error), "the outcome could not be recorded; trying again");
                     tokio::time::sleep(SETTLE_PAUSE_MAX.mul_f64(fastrand::f64())).await;
                 }
                 Err(error) => {
                     let error_chain = chain(&error);
-                    tracing::error!(key = %claim.key, error = error_chain, ?outcome, "the outcome was not recorded: the claim becomes in doubt");
+                    tracing::error!(key = %claim.key, error = error_chain, ?event, "the outcome was not recorded: the claim becomes in doubt");
                     return Err(error);
                 }
                 settled => return settled,
@@ -135,53 +160,28 @@ impl ClaimStore {
         }
     }
 
-    async fn settle_now(
+    /// Judges the outcome on the row as it is.
+    async fn settle_judged(
         &self,
         claim: &Claim<InFlight>,
-        outcome: &Outcome,
+        event: &Event,
         note: &Note,
-        receipt: Option<&Answer>,
-        again_in: Duration,
     ) -> Result<Settled, Error> {
         let Claim { key, facts, .. } = claim;
-        let (outcome, note, receipt) = (outcome.clone(), note.clone(), receipt.cloned());
-        let event = Event::Settle { fence: facts.fence, token: facts.token, outcome, again_in };
-        // The ordinary path: the first attempt of a claim, confirmed. One update, no event: the timeline is in the columns.
-        let ordinary = facts.fence == 1 && !facts.doubt;
-        if ordinary
-            && let Ok(made) = next(facts, &event)
-            && (made.verb, made.to) == (Verb::Confirm, State::Confirmed)
-        {
-            let (db, key, facts, receipt) =
-                (self.inner.db.clone(), key.clone(), facts.clone(), receipt.clone());
-            let write = async move {
-                let apply = Apply {
-                    key: &key,
-                    facts: &facts,
-                    made: &made,
-                    token: facts.token,
-                    receipt: receipt.as_ref(),
-                    same_revision: false,
-                };
-                db.confirm(&apply).await
-            };
-            if self.inner.writer.run(write).await? {
-                return Ok(Settled::Moved(State::Confirmed));
-            }
-        }
+        let done = matches!(event, Event::Settle { outcome: Outcome::Done { .. }, .. });
         let ask = Ask {
             key: key.clone(),
-            event,
+            event: event.clone(),
             seen: None,
             // What the taking was judged on: a refusal must not be said to cover what its window does not.
             registered: Some(facts.declared.clone()),
             token: facts.token,
-            note,
-            receipt,
+            receipt: note.answer.clone().filter(|_| done),
+            note: note.clone(),
             skip_locked: false,
         };
-        let (db, written) = (self.inner.db.clone(), ask);
-        let judged = self.inner.writer.run(async move { db.judge("settle", &written).await }).await?;
+        let db = self.inner.db.clone();
+        let judged = self.inner.writer.run(async move { db.judge("settle", &ask).await }).await?;
         match judged {
             Judged::Made { before, made } if made.moves() => {
                 let open = matches!(before.facts.state, State::InFlight | State::InDoubt);
@@ -239,6 +239,63 @@ impl ClaimStore {
         };
         let db = self.inner.db.clone();
         self.inner.writer.run(async move { db.judge(what, &ask).await }).await
+    }
+}
+
+/// The ordinary path: the first attempt of a claim, confirmed. One update, no event: the timeline is in the columns.
+fn ordinary(claim: &Claim<InFlight>, event: &Event, note: &mut Note) -> Option<Arc<Confirm>> {
+    if claim.facts.fence != 1 {
+        return None;
+    }
+    let made = next(&claim.facts, event).ok()?;
+    Confirm::of(claim, made, note).map(Arc::new)
+}
+
+/// The event that an outcome is, and what is kept beside it.
+fn end_of<R>(
+    claim: &Claim<InFlight>,
+    outcome: Result<Receipt<R>, Failure>,
+    backoff: Backoff,
+) -> (Event, Note) {
+    // By the takings: an attempt that was not sent is no attempt for life, but a try it was.
+    let tries = u32::try_from(claim.facts.fence).unwrap_or(u32::MAX);
+    match outcome {
+        Ok(receipt) => {
+            let provider_ref = receipt.provider_ref.map(provider_id);
+            let note = Note { provider_ref: provider_ref.clone(), answer: receipt.answer, ..Note::default() };
+            (claim.ended(Outcome::Done { provider_ref }, Duration::ZERO), note)
+        }
+        Err(failure) => {
+            let provider_ref = failure.provider_ref.map(provider_id);
+            // However long the provider asks to wait: at the age limit a person must look.
+            let again_in =
+                backoff.after(tries.saturating_sub(1), failure.retry_after).min(claim.facts.declared.age_max);
+            let detail = serde_json::json!({
+                "class": failure.class.as_str(),
+                "message": cut(failure.message, MESSAGE_BYTES_MAX),
+                "retry_after_s": failure.retry_after.map(|d| d.as_secs()),
+            });
+            let note = Note {
+                detail: detail.to_string(),
+                provider_ref: provider_ref.clone(),
+                answer: failure.answer.map(|answer| *answer),
+                actor: None,
+            };
+            let class = failure.class;
+            let outcome = match failure.verdict {
+                Verdict::Refused { covers_earlier } => Outcome::Refused { covers_earlier, class },
+                Verdict::NotSent => Outcome::NotSent { class },
+                Verdict::Unknown => Outcome::Unknown { provider_ref, class },
+            };
+            (claim.ended(outcome, again_in), note)
+        }
+    }
+}
+
+impl Claim<InFlight> {
+    /// The event that its attempt ended so.
+    pub(crate) fn ended(&self, outcome: Outcome, again_in: Duration) -> Event {
+        Event::Settle { fence: self.facts.fence, token: self.facts.token, outcome, again_in }
     }
 }
 

@@ -1,10 +1,13 @@
 //! The store: the dozen operations on claims, by name.
 
+mod batch;
 pub(crate) mod bind;
 mod check;
 mod connect;
 pub(crate) mod dialect;
+pub(crate) mod group;
 mod options;
+pub(crate) mod ordinary;
 pub(crate) mod row;
 mod sql;
 mod tries;
@@ -26,12 +29,13 @@ use crate::key::{ClaimKey, IdempotencyKey, Namespace, Reference};
 use crate::new_claim::KeyChoice;
 use crate::state::Room;
 use connect::Source;
+use group::Group;
 use write::Db;
 use writer::Writer;
 
 /// Claims in a database. Cheap to clone; all clones share one thread and its connections.
 ///
-/// It adds twice the [`write_connections`](StoreOptions::write_connections) and the
+/// It adds twice the [`write_connections`](StoreOptions::write_connections), one, and the
 /// [`read_connections`](StoreOptions::read_connections) to the database, and one thread to the process. [`close`](ClaimStore::close) drains it.
 #[derive(Clone)]
 pub struct ClaimStore {
@@ -40,6 +44,7 @@ pub struct ClaimStore {
 
 pub(crate) struct Inner {
     pub(crate) db: Arc<Db>,
+    pub(crate) group: Arc<Group>,
     pub(crate) writer: Writer,
     pub(crate) options: StoreOptions,
     pub(crate) namespace: Namespace,
@@ -98,8 +103,11 @@ impl ClaimStore {
                 "the database may lose committed claims at a power cut; every report says so"
             );
         }
-        let db = Arc::new(Db { pools, contention_retries: options.contention_retries });
-        let inner = Inner { db, writer, options, namespace: found.namespace, non_durable: found.non_durable };
+        let lanes = pools.dialect.lanes(options.write_connections);
+        let db = Arc::new(Db::new(pools, options.contention_retries));
+        let group = Arc::new(Group::new(db.clone(), lanes, options.queue_capacity, options.patience));
+        let inner =
+            Inner { db, group, writer, options, namespace: found.namespace, non_durable: found.non_durable };
         Ok(Self { inner: Arc::new(inner) })
     }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use earmark_claim::state::{Refused, Taking};
 use earmark_claim::{
     Backoff, Begun, Claim, ClaimKey, ClaimStore, ClaimView, Claimed, DatabaseTransaction, ErrorClass,
-    Failure, Fingerprint, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken, When,
+    Failure, Fingerprint, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken,
+    Timestamp, When,
 };
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
@@ -230,20 +231,25 @@ impl Earmark {
                 self.call_and_settle(claim, &entry.downstream, &*performer, &request).await
             }
             // The sweep's own row, which a redelivery may hurry when it is due.
-            Claimed::Retryable { at } => match self.find_take_call_settle(key, Taking::Take).await? {
-                Retaken::Performed(outcome) => Ok(outcome),
-                Retaken::Refused(Refused::NotYet { from, .. }) => Ok(Outcome::Retryable { at: from }),
-                // Somebody was faster, or it is not to be tried again.
-                Retaken::Refused(_) | Retaken::Missing => match self.parts.store.answer(key).await? {
-                    Some(claimed) => on_file(claimed),
-                    None => Ok(Outcome::Retryable { at }),
-                },
-            },
+            // Apart, since a future is moved about with all that it may ever hold.
+            Claimed::Retryable { at } => Box::pin(self.hurry(key, at)).await,
             Claimed::Mismatch => {
                 count_mismatch(key, &entry);
                 Ok(Outcome::Mismatch)
             }
             claimed => on_file(claimed),
+        }
+    }
+
+    async fn hurry(&self, key: &ClaimKey, at: Timestamp) -> Result<Outcome<Value>, Error> {
+        match self.find_take_call_settle(key, Taking::Take).await? {
+            Retaken::Performed(outcome) => Ok(outcome),
+            Retaken::Refused(Refused::NotYet { from, .. }) => Ok(Outcome::Retryable { at: from }),
+            // Somebody was faster, or it is not to be tried again.
+            Retaken::Refused(_) | Retaken::Missing => match self.parts.store.answer(key).await? {
+                Some(claimed) => on_file(claimed),
+                None => Ok(Outcome::Retryable { at }),
+            },
         }
     }
 
@@ -424,7 +430,7 @@ async fn after(
 ) -> Result<Outcome<Value>, Error> {
     match (settled, receipt) {
         (Settled::Moved(State::Confirmed), Some(receipt)) => Ok(Outcome::Confirmed(receipt)),
-        (Settled::Moved(_), _) => match store.answer(key).await? {
+        (Settled::Moved(_), _) => match Box::pin(store.answer(key)).await? {
             Some(claimed) => on_file(claimed),
             None => Err(earmark_claim::Error::NotFound(key.to_string()).into()),
         },

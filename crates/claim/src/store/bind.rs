@@ -27,27 +27,78 @@ pub(crate) struct Insert {
     pub(crate) due_in: Duration,
 }
 
+/// What claims of one kind have in common: written once per batch where many are written together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) form: &'a str,
+    pub(crate) downstream: &'a str,
+    pub(crate) request_type: &'a str,
+    pub(crate) credential: Option<&'a str>,
+    pub(crate) in_flight: bool,
+    /// Microseconds, as all that follows.
+    pub(crate) due_in: i64,
+    pub(crate) repeat_safety: &'static str,
+    pub(crate) key_window: Option<i64>,
+    pub(crate) landing_horizon: Option<i64>,
+    pub(crate) probe_lag: Option<i64>,
+    pub(crate) probe_proof: bool,
+    pub(crate) looks_max: i64,
+    pub(crate) call_timeout: i64,
+    pub(crate) attempts_max: i64,
+    pub(crate) age_max: i64,
+}
+
+impl<'a> Shape<'a> {
+    pub(crate) fn of(insert: &'a Insert) -> Self {
+        let Insert { claim, .. } = insert;
+        let declared = &claim.declared;
+        let (repeat_safety, key_window) = match declared.repeat {
+            RepeatSafety::Keyed { window } => ("keyed", Some(window)),
+            RepeatSafety::Natural => ("natural", None),
+            RepeatSafety::Never => ("never", None),
+        };
+        Self {
+            kind: &claim.kind,
+            form: &claim.form,
+            downstream: &claim.downstream,
+            request_type: &claim.request_type,
+            credential: claim.credential.as_deref(),
+            in_flight: insert.in_flight,
+            due_in: micros(insert.due_in),
+            repeat_safety,
+            key_window: key_window.map(micros),
+            landing_horizon: declared.landing_horizon.map(micros),
+            probe_lag: declared.probe.map(|p| micros(p.lag)),
+            probe_proof: declared.probe.is_some_and(|p| p.not_found_is_proof),
+            looks_max: i64::from(declared.probe.map_or(0, |p| p.looks_max)),
+            call_timeout: micros(declared.call_timeout),
+            attempts_max: i64::from(declared.attempts_max),
+            age_max: micros(declared.age_max),
+        }
+    }
+
+    pub(crate) const fn state(&self) -> &'static str {
+        if self.in_flight { "in_flight" } else { "held" }
+    }
+}
+
 pub(crate) fn claim(dialect: Dialect, insert: &Insert) -> Statement {
     let Insert { key, claim, .. } = insert;
-    let declared = &claim.declared;
-    let (repeat, window) = match declared.repeat {
-        RepeatSafety::Keyed { window } => ("keyed", Some(window)),
-        RepeatSafety::Natural => ("natural", None),
-        RepeatSafety::Never => ("never", None),
-    };
+    let shape = Shape::of(insert);
     let (not_before_at, not_before_in) = when(claim.not_before);
     let (send_by_at, send_by_in) = when(claim.send_by);
-    let one = i64::from(insert.in_flight);
+    let one = i64::from(shape.in_flight);
     let mut values = key_values(dialect, key);
     values.extend([
-        claim.kind.clone().into(),
-        claim.form.clone().into(),
-        claim.downstream.clone().into(),
+        shape.kind.into(),
+        shape.form.into(),
+        shape.downstream.into(),
         claim.summary.clone().into(),
         claim.business_ref.clone().into(),
         claim.amount.map(|m| m.minor).into(),
         claim.amount.map(|m| m.currency.as_str().to_owned()).into(),
-        if insert.in_flight { "in_flight" } else { "held" }.into(),
+        shape.state().into(),
         one.into(),
         bytes(&insert.token.0),
         one.into(),
@@ -57,23 +108,23 @@ pub(crate) fn claim(dialect: Dialect, insert: &Insert) -> Statement {
         send_by_in.into(),
         not_before_at.into(),
         not_before_in.into(),
-        micros(insert.due_in).into(),
-        insert.in_flight.into(),
+        shape.due_in.into(),
+        shape.in_flight.into(),
         bytes(claim.fingerprint.as_bytes()),
         dialect.key_value(insert.idempotency_key.as_str()),
         insert.reference.as_str().into(),
         claim.request.clone().into(),
-        claim.request_type.clone().into(),
-        claim.credential.clone().into(),
-        repeat.into(),
-        window.map(micros).into(),
-        declared.landing_horizon.map(micros).into(),
-        declared.probe.map(|p| micros(p.lag)).into(),
-        declared.probe.is_some_and(|p| p.not_found_is_proof).into(),
-        i64::from(declared.probe.map_or(0, |p| p.looks_max)).into(),
-        micros(declared.call_timeout).into(),
-        i64::from(declared.attempts_max).into(),
-        micros(declared.age_max).into(),
+        shape.request_type.into(),
+        shape.credential.into(),
+        shape.repeat_safety.into(),
+        shape.key_window.into(),
+        shape.landing_horizon.into(),
+        shape.probe_lag.into(),
+        shape.probe_proof.into(),
+        shape.looks_max.into(),
+        shape.call_timeout.into(),
+        shape.attempts_max.into(),
+        shape.age_max.into(),
         claim.traceparent.clone().into(),
         claim.supersedes.as_ref().map(|r| r.as_str().to_owned()).into(),
     ]);
@@ -229,6 +280,25 @@ pub(crate) fn by_key(dialect: Dialect, sql: &'static str, key: &ClaimKey) -> Sta
     statement(dialect, sql, key_values(dialect, key))
 }
 
+/// A statement whose only values are the keys of several claims: an array for each part, or one JSON document.
+pub(crate) fn by_keys(dialect: Dialect, sql: &'static str, keys: &[&ClaimKey]) -> Statement {
+    let parts = [ClaimKey::tenant, ClaimKey::consumer, ClaimKey::message_id];
+    let values = match dialect {
+        Dialect::Postgres => {
+            let array = |part: fn(&ClaimKey) -> &str| {
+                let texts = keys.iter().map(|key| Value::from(part(key))).collect();
+                Value::Array(sea_orm::sea_query::ArrayType::String, Some(Box::new(texts)))
+            };
+            parts.map(array).into()
+        }
+        Dialect::MySql | Dialect::Sqlite => {
+            let rows: Vec<[&str; 3]> = keys.iter().map(|key| parts.map(|part| part(key))).collect();
+            vec![Value::from(serde_json::json!(rows).to_string())]
+        }
+    };
+    statement(dialect, sql, values)
+}
+
 pub(crate) fn statement(dialect: Dialect, sql: &'static str, values: Vec<Value>) -> Statement {
     Statement::from_sql_and_values(dialect.backend(), sql, values)
 }
@@ -248,11 +318,16 @@ pub(crate) fn content_type(named: &str) -> String {
 
 /// An answer's bytes as every database can keep them, whoever built it: a server refuses a statement of many megabytes, and the
 /// outcome with it.
-pub(crate) fn kept_bytes(answer: &Answer) -> Vec<u8> {
-    answer.bytes[..answer.bytes.len().min(ANSWER_BYTES_MAX)].to_vec()
+pub(crate) fn kept(answer: &Answer) -> &[u8] {
+    &answer.bytes[..answer.bytes.len().min(ANSWER_BYTES_MAX)]
 }
 
-fn when(when: Option<When>) -> (Option<i64>, Option<i64>) {
+pub(crate) fn kept_bytes(answer: &Answer) -> Vec<u8> {
+    kept(answer).to_vec()
+}
+
+/// A moment, or microseconds from the statement on.
+pub(crate) fn when(when: Option<When>) -> (Option<i64>, Option<i64>) {
     match when {
         None => (None, None),
         Some(When::At(t)) => (Some(t.as_micros()), None),
@@ -265,6 +340,6 @@ fn bytes(b: &[u8]) -> Value {
 }
 
 /// Counters of ours stay far below `i64::MAX`; a length from outside is cut rather than wrapped.
-fn signed(n: u64) -> i64 {
+pub(crate) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -38,7 +38,13 @@ impl Pools {
 
     /// A transaction for one or more inserts of claims, on the connections that are kept for them.
     pub(crate) async fn begin_claim(&self) -> Result<Tx, DbErr> {
-        Tx::begin(&self.claims, self.pooler, self.dialect.writing()).await
+        let tx = Tx::begin(&self.claims, self.pooler, self.dialect.writing()).await?;
+        #[cfg(feature = "postgres")]
+        if self.pooler && self.dialect == Dialect::Postgres {
+            // For this transaction, since the connection is shared: what it has as its own elsewhere.
+            tx.execute_unprepared(&postgres::for_one_transaction()).await?;
+        }
+        Ok(tx)
     }
 
     /// A transaction for any other write.
@@ -145,6 +151,10 @@ fn unreachable(error: sqlx::Error) -> Error {
     Error::Connect(sea_orm::DbErr::Conn(sea_orm::RuntimeErr::SqlxError(std::sync::Arc::new(error))))
 }
 
+/// Beside the batches' connections, one for rows that are tried alone: those of a failed batch, and those that strangers hold up.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const LANE_OF_THEIR_OWN: u32 = 1;
+
 /// What all pools of ours share. `test_before_acquire` is off: the ping costs a fifth of the throughput of one task, and a dead
 /// connection shows as an unclear commit, which is read back anyway.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
@@ -164,7 +174,22 @@ mod postgres {
     use sqlx::ConnectOptions;
     use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
-    use super::{Dialect, Error, Pools, StoreOptions, unreachable};
+    use super::{Dialect, Error, LANE_OF_THEIR_OWN, Pools, StoreOptions, unreachable};
+
+    /// Settings of the connections on which batches are written. A row that a stranger's transaction holds must not hold up its neighbours
+    /// for long. And each row is looked up by its key: a plan that reads the whole table, made while that was small, would be kept
+    /// while it grows.
+    const FOR_CLAIMS: [(&str, &str); 4] = [
+        ("lock_timeout", "100ms"),
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+    ];
+
+    /// The same for one transaction.
+    pub(super) fn for_one_transaction() -> String {
+        FOR_CLAIMS.map(|(name, value)| format!("SET LOCAL {name} = '{value}';")).concat()
+    }
 
     pub(super) async fn open(
         connect: PgConnectOptions,
@@ -172,14 +197,18 @@ mod postgres {
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
         let connect = connect.disable_statement_logging();
-        let open = async |connections| {
-            pool!(pool.clone(), connections, options).connect_with(connect.clone()).await.map_err(unreachable)
+        // Behind a pooler, a connection's own settings would reach whoever gets the server next.
+        let for_claims = if options.pooler { connect.clone() } else { connect.clone().options(FOR_CLAIMS) };
+        let open = async |connect: &PgConnectOptions, connections| {
+            let pool = pool!(pool.clone(), connections, options);
+            let pool = pool.connect_with(connect.clone()).await.map_err(unreachable)?;
+            Ok::<_, Error>(SqlxPostgresConnector::from_sqlx_postgres_pool(pool))
         };
         Ok(Pools {
             dialect: Dialect::Postgres,
-            claims: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
-            write: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.write_connections).await?),
-            read: SqlxPostgresConnector::from_sqlx_postgres_pool(open(options.read_connections).await?),
+            claims: open(&for_claims, options.write_connections + LANE_OF_THEIR_OWN).await?,
+            write: open(&connect, options.write_connections).await?,
+            read: open(&connect, options.read_connections).await?,
             pooler: options.pooler,
         })
     }
@@ -188,10 +217,17 @@ mod postgres {
 #[cfg(feature = "mysql")]
 mod mysql {
     use sea_orm::SqlxMySqlConnector;
-    use sqlx::ConnectOptions;
     use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+    use sqlx::{ConnectOptions, Executor};
 
-    use super::{Dialect, Error, Pools, StoreOptions, unreachable};
+    use super::{Dialect, Error, LANE_OF_THEIR_OWN, Pools, StoreOptions, unreachable};
+
+    /// Settings of the connections on which batches are written: a row that a stranger's transaction holds must not hold up its
+    /// neighbours for long (a second is the least that MySQL knows); and a batch that looks for keys that exist must lock none that do not.
+    const FOR_CLAIMS: [&str; 2] = [
+        "SET SESSION innodb_lock_wait_timeout = 1",
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    ];
 
     pub(super) async fn open(
         connect: MySqlConnectOptions,
@@ -199,14 +235,26 @@ mod mysql {
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
         let connect = connect.disable_statement_logging();
-        let open = async |connections| {
-            pool!(pool.clone(), connections, options).connect_with(connect.clone()).await.map_err(unreachable)
+        let open = async |pool: &MySqlPoolOptions, connections| {
+            let pool = pool!(pool.clone(), connections, options);
+            let pool = pool.connect_with(connect.clone()).await.map_err(unreachable)?;
+            Ok::<_, Error>(SqlxMySqlConnector::from_sqlx_mysql_pool(pool))
         };
+        // In the place of a hook of the host's, if it has one: there is no way to call both.
+        let for_claims = pool.clone().after_connect(|connection, _| {
+            Box::pin(async move {
+                for setting in FOR_CLAIMS {
+                    connection.execute(setting).await?;
+                }
+                Ok(())
+            })
+        });
+        let for_claims = if options.pooler { &pool } else { &for_claims };
         Ok(Pools {
             dialect: Dialect::MySql,
-            claims: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
-            write: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.write_connections).await?),
-            read: SqlxMySqlConnector::from_sqlx_mysql_pool(open(options.read_connections).await?),
+            claims: open(for_claims, options.write_connections + LANE_OF_THEIR_OWN).await?,
+            write: open(&pool, options.write_connections).await?,
+            read: open(&pool, options.read_connections).await?,
             pooler: options.pooler,
         })
     }

@@ -204,6 +204,14 @@ impl Dialect {
         )
     }
 
+    /// Whether the statement waited too long for a row that another transaction holds. (SQLite has no rows that could be held.)
+    pub(crate) fn is_lock_timeout(self, error: &DbErr) -> bool {
+        matches!(
+            (self, self.code(error).as_deref()),
+            (Self::Postgres, Some("55P03")) | (Self::MySql, Some("1205"))
+        )
+    }
+
     /// Whether the server has ended the caller's transaction, which must be begun again as a whole.
     pub(crate) fn is_whole_transaction_retry(self, error: &DbErr) -> bool {
         matches!(

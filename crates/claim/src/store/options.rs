@@ -22,6 +22,12 @@ pub struct StoreOptions {
     pub read_connections: u32,
     /// How long to wait for a connection. Default 10 s.
     pub acquire_timeout: Duration,
+    /// How long a claim or an outcome waits for its turn in the queue, and a claim for a stranger's open transaction that has made the same one,
+    /// before the caller gets an error and makes no call. Default 10 s.
+    pub patience: Duration,
+    /// How many claims, and as many outcomes again, may wait to be written together. Whoever comes later waits outside, with the same
+    /// patience. Default 10,000: some MiB.
+    pub queue_capacity: usize,
     /// How often a statement that the server rolled back because of others is tried again. Default 20, with
     /// jittered waits of up to 250 ms: some seconds of a hot key.
     pub contention_retries: u32,
@@ -44,6 +50,8 @@ impl StoreOptions {
             write_connections: 2,
             read_connections: 2,
             acquire_timeout: Duration::from_secs(10),
+            patience: Duration::from_secs(10),
+            queue_capacity: 10_000,
             contention_retries: 20,
             allow_non_durable: false,
             pooler: false,
@@ -64,9 +72,17 @@ impl StoreOptions {
         check(self.write_connections > 0, "write_connections is zero");
         check(self.read_connections > 0, "read_connections is zero");
         check(!self.acquire_timeout.is_zero(), "acquire_timeout is zero");
+        check(!self.patience.is_zero(), "patience is zero: nothing could ever wait for its turn");
+        check(
+            (1..=QUEUE_CAPACITY_MAX).contains(&self.queue_capacity),
+            "queue_capacity is not between 1 and 1,000,000",
+        );
         faults
     }
 }
+
+/// Beyond that a queue is a place to lose memory in.
+const QUEUE_CAPACITY_MAX: usize = 1_000_000;
 
 /// A lease longer than a day hides crashes from the people who would look at them.
 const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -28,6 +28,10 @@ macro_rules! statements {
 statements! {
     /// Inserts one claim, held or in flight. Inserts nothing where the key exists (PostgreSQL, SQLite) or fails with 1062 (MySQL).
     pub(crate) claim: &'static str,
+    /// The same for many claims at once, each kept out where its key exists. On PostgreSQL, and there alone, together with `confirm_batch`.
+    pub(crate) claim_batch: &'static str,
+    /// The ordinary confirmation of many claims at once: each by its key, its state, its first fence and its token.
+    pub(crate) confirm_batch: &'static str,
     /// The one conditional update: every move of every claim.
     pub(crate) apply: &'static str,
     /// Appends an event, numbered under the row's lock.
@@ -36,6 +40,8 @@ statements! {
     pub(crate) keep_receipt: &'static str,
     /// Reads a row by its key, with the database's clock.
     pub(crate) row: &'static str,
+    /// Reads rows by their keys.
+    pub(crate) rows: &'static str,
     /// Reads and locks a row by its key, waiting for its lock.
     pub(crate) lock: &'static str,
     /// Reads and locks a row by its key unless somebody holds its lock.

@@ -1,6 +1,6 @@
 //! Patience: how often a statement is tried again, and how long between.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sea_orm::DbErr;
 
@@ -37,6 +37,21 @@ impl Tries {
         let again = self.wait(what, source, fault).await;
         self.unclear |= fault == Fault::Unclear;
         if self.unclear { again.map_err(still_unclear) } else { again }
+    }
+
+    /// The same for a row that a stranger's open transaction holds: as often as it takes, until the deadline.
+    pub(super) async fn again_until(
+        &mut self,
+        deadline: Instant,
+        what: &'static str,
+        source: DbErr,
+    ) -> Result<(), Error> {
+        if Instant::now() < deadline {
+            tokio::time::sleep(PAUSE_MAX.mul_f64(fastrand::f64())).await;
+            return Ok(());
+        }
+        let over = Error::Contention { what, source };
+        Err(if self.unclear { still_unclear(over) } else { over })
     }
 
     async fn wait(&mut self, what: &'static str, source: DbErr, fault: Fault) -> Result<(), Error> {

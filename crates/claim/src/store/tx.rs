@@ -95,10 +95,10 @@ impl ConnectionTrait for Tx {
 }
 
 #[cfg(feature = "postgres")]
-mod postgres {
+pub(super) mod postgres {
     use sea_orm::{ConnAcquireErr, Values};
     use sea_query_sqlx::SqlxValues;
-    use sqlx::postgres::{PgPool, Postgres};
+    use sqlx::postgres::{PgArguments, PgPool, PgRow, Postgres};
     use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, Transaction};
     use tokio::sync::Mutex;
 
@@ -141,13 +141,21 @@ mod postgres {
             Ok(rows.map_err(query)?.into_iter().map(QueryResult::from).collect())
         }
 
+        /// A statement whose values are sqlx's own.
+        pub(in crate::store) async fn fetch_all(
+            &self,
+            asked: sqlx::query::Query<'_, Postgres, PgArguments>,
+        ) -> Result<Vec<PgRow>, sqlx::Error> {
+            asked.persistent(self.named).fetch_all(&mut **self.connection.lock().await).await
+        }
+
         pub(super) async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
             let mut connection = self.connection.lock().await;
             let done = (**connection).execute(AssertSqlSafe(sql.to_owned())).await;
             done.map(ExecResult::from).map_err(exec)
         }
 
-        pub(super) async fn commit(self) -> Result<(), DbErr> {
+        pub(in crate::store) async fn commit(self) -> Result<(), DbErr> {
             self.connection.into_inner().commit().await.map_err(query)
         }
 

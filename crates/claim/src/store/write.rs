@@ -1,14 +1,17 @@
-//! The writes: one insert, one conditional update, and how a lost acknowledgement is settled.
+//! The writes that are judged: one conditional update and its event, and how a lost acknowledgement is settled. The two that are not, the
+//! insert and the ordinary confirmation, are in `ordinary.rs`.
 //!
 //! Everything here runs on the writer's runtime, in a task that no caller can cut.
 
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement};
 
-use super::bind::{self, Apply, Insert, Note};
+use tokio::sync::Semaphore;
+
+use super::bind::{self, Apply, Note};
 use super::connect::Pools;
 use super::dialect::{Dialect, Fault};
 use super::row::{ClaimView, EventView};
-use super::tries::{Tries, gone, outnumbered};
+use super::tries::{Tries, outnumbered};
 use super::tx::Tx;
 use crate::claim::Token;
 use crate::declared::Declared;
@@ -22,14 +25,9 @@ use crate::time::Timestamp;
 pub(crate) struct Db {
     pub(crate) pools: Pools,
     pub(crate) contention_retries: u32,
-}
-
-/// What became of an insert.
-pub(crate) enum Inserted {
-    /// It is committed, and it is ours. The clock of its statement, where the database returns it.
-    New(Option<Timestamp>),
-    /// Somebody's claim is there.
-    Exists(Box<ClaimView>),
+    /// One place for rows of failed batches, and one for rows that strangers' transactions hold up.
+    pub(super) alone: Semaphore,
+    pub(super) held_up: Semaphore,
 }
 
 /// What is asked of a claim: an event to judge, and what to keep beside the move.
@@ -65,7 +63,7 @@ pub(crate) enum Judged {
 }
 
 /// Where a write failed: before its commit it is rolled back with its connection; at its commit nobody knows.
-enum Failed {
+pub(super) enum Failed {
     Before(DbErr),
     AtCommit(DbErr),
     /// A row that cannot be read, or an error that is final.
@@ -73,73 +71,8 @@ enum Failed {
 }
 
 impl Db {
-    // ---- claim -------------------------------------------------------------------------------------------
-
-    /// Inserts a claim. The token in it settles a lost acknowledgement: the row that bears it is ours.
-    pub(crate) async fn insert(&self, insert: &Insert) -> Result<Inserted, Error> {
-        const WHAT: &str = "claim";
-        let mut tries = Tries::new(self.contention_retries);
-        loop {
-            let failed = match self.insert_once(insert).await {
-                Ok(Some(now)) => return Ok(Inserted::New(now)),
-                Ok(None) => None,
-                Err(Failed::Final(error)) => return Err(error),
-                Err(Failed::Before(e) | Failed::AtCommit(e)) => Some(e),
-            };
-            let duplicate = failed.as_ref().is_none_or(|e| self.pools.dialect.is_unique_violation(e));
-            let fault = failed.as_ref().map(|e| self.pools.dialect.fault(e));
-            if duplicate || fault == Some(Fault::Unclear) {
-                // On another connection, so that what is found is committed.
-                match self.row_patiently(WHAT, &insert.key).await? {
-                    Some(view) if view.facts.token == insert.token => return Ok(Inserted::New(None)),
-                    Some(view) => return Ok(Inserted::Exists(Box::new(view))),
-                    // No claim under this key: another constraint was violated, and that is not ours to swallow.
-                    None => match failed {
-                        Some(source) if duplicate => return Err(Error::Rejected { what: WHAT, source }),
-                        // "Nothing there" means "not yet": the same insert with the same token, until somebody answers.
-                        failed => {
-                            tries
-                                .again(WHAT, failed.unwrap_or_else(gone), fault.unwrap_or(Fault::Contention))
-                                .await?;
-                            continue;
-                        }
-                    },
-                }
-            }
-            tries.again(WHAT, failed.unwrap_or_else(gone), fault.unwrap_or(Fault::Contention)).await?;
-        }
-    }
-
-    /// `Some(clock)` when the row was written, `None` when the key exists.
-    async fn insert_once(&self, insert: &Insert) -> Result<Option<Option<Timestamp>>, Failed> {
-        let dialect = self.pools.dialect;
-        let statement = bind::claim(dialect, insert);
-        if dialect.insert_returns() {
-            let rows = if self.pools.autocommit_is_safe() {
-                // Read to its end: a driver that stops at the first row may never see that the commit failed.
-                self.pools.claims.query_all_raw(statement).await.map_err(Failed::AtCommit)?
-            } else {
-                let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
-                let rows = tx.query_all_raw(statement).await.map_err(Failed::Before)?;
-                tx.commit().await.map_err(Failed::AtCommit)?;
-                rows
-            };
-            return match rows.first() {
-                None => Ok(None),
-                Some(row) => {
-                    let created: i64 = row.try_get_by_index(0).map_err(Failed::AtCommit)?;
-                    Ok(Some(Some(Timestamp::from_micros(created))))
-                }
-            };
-        }
-        if self.pools.autocommit_is_safe() {
-            self.pools.claims.execute_raw(statement).await.map_err(Failed::AtCommit)?;
-        } else {
-            let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
-            tx.execute_raw(statement).await.map_err(Failed::Before)?;
-            tx.commit().await.map_err(Failed::AtCommit)?;
-        }
-        Ok(Some(None))
+    pub(super) fn new(pools: Pools, contention_retries: u32) -> Self {
+        Self { pools, contention_retries, alone: Semaphore::new(1), held_up: Semaphore::new(1) }
     }
 
     // ---- moves -------------------------------------------------------------------------------------------
@@ -287,46 +220,6 @@ impl Db {
             *known = !rows.is_empty();
         }
         Ok(event)
-    }
-
-    /// The ordinary settle: one conditional update, no event. `false`: the row is not as the holder left it, or
-    /// nobody knows; then the event is judged on the row as it is.
-    pub(crate) async fn confirm(&self, apply: &Apply<'_>) -> Result<bool, Error> {
-        const WHAT: &str = "settle";
-        let mut tries = Tries::new(self.contention_retries);
-        loop {
-            let (e, fault) = match self.confirm_once(apply).await {
-                Ok(written) => return Ok(written),
-                Err(Failed::Final(error)) => return Err(error),
-                Err(Failed::Before(e) | Failed::AtCommit(e)) => {
-                    let fault = self.pools.dialect.fault(&e);
-                    (e, fault)
-                }
-            };
-            if fault == Fault::Unclear
-                && let Some(view) = self.row_patiently(WHAT, apply.key).await?
-                && view.facts.token == apply.facts.token
-                // Not somebody's evidence, which leaves the same state and token and not our receipt.
-                && view.closed_by == Some(ClosedBy::Answer)
-            {
-                return Ok(true);
-            }
-            tries.again(WHAT, e, fault).await?;
-        }
-    }
-
-    async fn confirm_once(&self, apply: &Apply<'_>) -> Result<bool, Failed> {
-        let dialect = self.pools.dialect;
-        let statement = bind::apply(dialect, apply);
-        let done = if self.pools.autocommit_is_safe() {
-            self.pools.write.execute_raw(statement).await.map_err(Failed::AtCommit)?
-        } else {
-            let tx = self.begin().await.map_err(Failed::Before)?;
-            let done = tx.execute_raw(statement).await.map_err(Failed::Before)?;
-            tx.commit().await.map_err(Failed::AtCommit)?;
-            done
-        };
-        Ok(done.rows_affected() == 1)
     }
 
     /// Keeps an event where nothing moves, unless the very same is on file: a mismatch.

@@ -10,6 +10,7 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::error::Error;
 
@@ -34,18 +35,31 @@ impl Writer {
         Ok(Self { handle, tasks: TaskTracker::new(), stop: Mutex::new(Some((stop, thread))) })
     }
 
+    /// Keeps the writer open until it is dropped: `close` waits for it, and for what is spawned meanwhile.
+    pub(crate) fn open(&self) -> Result<TaskTrackerToken, Error> {
+        // Counted before the question is asked, so that `close` cannot pass between the question and the task.
+        let counted = self.tasks.token();
+        if self.tasks.is_closed() { Err(Error::Closed) } else { Ok(counted) }
+    }
+
+    /// Runs a task to its end, for nobody in particular.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(task, &self.handle);
+    }
+
+    /// Runs a task for which `close` does not wait: one that only watches.
+    pub(crate) fn spawn_watch(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(task);
+    }
+
     /// Runs a task to its end, whether or not the caller goes on waiting.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         task: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
         let spawned = {
-            // Counted before the question is asked, so that `close` cannot pass between the question and the task; and not
-            // longer, since the caller may never poll again.
-            let _counted = self.tasks.token();
-            if self.tasks.is_closed() {
-                return Err(Error::Closed);
-            }
+            // Not longer than this, since the caller may never poll again.
+            let _open = self.open()?;
             self.tasks.spawn_on(task, &self.handle)
         };
         match spawned.await {

@@ -64,6 +64,57 @@ VALUES (
     ?, ?, ?, ?, ?, ?, ?, ?, ?,
     ?, ?, FALSE, FALSE, 1, 0, 0)"
 ),
+    // Keys that exist are left out, so that one of them does not undo the others; one that somebody is making at this moment is
+    // error 1062 all the same.
+    claim_batch: concat!(
+"INSERT INTO earmark_claim (
+    tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
+    state, fence, token, attempts, not_before, send_by, due_at, window_from, created_at,
+    fingerprint, idempotency_key, reference, request, request_type, credential,
+    repeat_safety, key_window, landing_horizon, probe_lag, probe_proof, looks_max, call_timeout, attempts_max, age_max,
+    traceparent, supersedes, doubt, contradicted, revision, repeats_granted, looks)
+SELECT
+    r.tenant, r.consumer, r.message_id, s.kind, s.form, s.downstream, r.summary, r.business_ref, r.amount_minor, r.currency,
+    s.state, s.fence, UNHEX(r.token), s.fence,
+    COALESCE(r.not_before_at, ", now!(), " + r.not_before_in),
+    COALESCE(r.send_by_at, ", now!(), " + r.send_by_in),
+    GREATEST(COALESCE(r.not_before_at, ", now!(), " + r.not_before_in, 0), ", now!(), ") + s.due_in,
+    CASE s.fence WHEN 1 THEN ", now!(), " END,
+    ", now!(), ",
+    UNHEX(r.fingerprint), r.idempotency_key, r.reference, UNHEX(r.request), s.request_type, s.credential,
+    s.repeat_safety, s.key_window, s.landing_horizon, s.probe_lag, s.probe_proof, s.looks_max, s.call_timeout, s.attempts_max, s.age_max,
+    r.traceparent, r.supersedes, FALSE, FALSE, 1, 0, 0
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]',
+    summary VARCHAR(256) CHARACTER SET utf8mb4 PATH '$[3]', business_ref VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[4]',
+    amount_minor BIGINT PATH '$[5]', currency CHAR(3) PATH '$[6]', token CHAR(32) PATH '$[7]',
+    not_before_at BIGINT PATH '$[8]', not_before_in BIGINT PATH '$[9]', send_by_at BIGINT PATH '$[10]', send_by_in BIGINT PATH '$[11]',
+    fingerprint CHAR(64) PATH '$[12]', idempotency_key VARBINARY(512) PATH '$[13]', reference VARCHAR(16) PATH '$[14]',
+    request LONGTEXT PATH '$[15]', traceparent VARCHAR(64) PATH '$[16]', supersedes VARCHAR(16) PATH '$[17]',
+    place INT PATH '$[18]')) AS r
+STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
+    place INT PATH '$[0]', kind VARCHAR(128) PATH '$[1]', form VARCHAR(32) PATH '$[2]', downstream VARCHAR(64) PATH '$[3]',
+    state VARCHAR(16) PATH '$[4]', fence INT PATH '$[5]', due_in BIGINT PATH '$[6]',
+    request_type VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[7]', credential VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[8]',
+    repeat_safety VARCHAR(8) PATH '$[9]', key_window BIGINT PATH '$[10]', landing_horizon BIGINT PATH '$[11]',
+    probe_lag BIGINT PATH '$[12]', probe_proof INT PATH '$[13]', looks_max BIGINT PATH '$[14]', call_timeout BIGINT PATH '$[15]',
+    attempts_max BIGINT PATH '$[16]', age_max BIGINT PATH '$[17]')) AS s ON s.place = r.place
+LEFT JOIN earmark_claim e ON e.tenant = r.tenant AND e.consumer = r.consumer AND e.message_id = r.message_id
+WHERE e.tenant IS NULL"
+),
+    confirm_batch: concat!(
+"UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]',
+    token CHAR(32) PATH '$[3]', provider_ref VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[4]', receipt LONGTEXT PATH '$[5]',
+    receipt_type VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[6]', receipt_len BIGINT PATH '$[7]', receipt_digest CHAR(64) PATH '$[8]')) AS s
+STRAIGHT_JOIN earmark_claim AS c
+    ON c.tenant = s.tenant AND c.consumer = s.consumer AND c.message_id = s.message_id
+SET c.state = 'confirmed', c.revision = c.revision + 1,
+    c.last_end_at = ", now!(), ", c.due_at = NULL, c.closed_at = ", now!(), ", c.closed_by = 'answer', c.error_class = NULL,
+    c.provider_ref = s.provider_ref, c.receipt = UNHEX(s.receipt), c.receipt_type = s.receipt_type,
+    c.receipt_len = s.receipt_len, c.receipt_digest = UNHEX(s.receipt_digest)
+WHERE c.state = 'in_flight' AND c.fence = 1 AND c.token = UNHEX(s.token)"
+),
     apply: concat!(
 "UPDATE earmark_claim SET
     state = ?, doubt = ?, contradicted = ?, fence = ?, token = ?, revision = revision + ?,
@@ -108,6 +159,10 @@ FROM earmark_claim c
 WHERE c.tenant = ? AND c.consumer = ? AND c.message_id = ?"
 ),
     row: concat!(row!(), " WHERE ", key!()),
+    rows: concat!(row!("c.receipt"), " AS c
+JOIN JSON_TABLE(?, '$[*]' COLUMNS (
+    k_tenant VARBINARY(128) PATH '$[0]', k_consumer VARBINARY(128) PATH '$[1]', k_message_id VARBINARY(512) PATH '$[2]')) AS k
+    ON c.tenant = k.k_tenant AND c.consumer = k.k_consumer AND c.message_id = k.k_message_id"),
     lock: concat!(row!(), " WHERE ", key!(), " FOR UPDATE"),
     lock_or_skip: concat!(row!(), " WHERE ", key!(), " FOR UPDATE SKIP LOCKED"),
     row_in_caller: concat!(row!(), " WHERE ", key!(), " LOCK IN SHARE MODE"),

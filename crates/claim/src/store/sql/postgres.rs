@@ -54,6 +54,27 @@ macro_rules! closed {
     };
 }
 
+/// The ordinary confirmation of many claims at once, each by its key, its first fence and its token.
+macro_rules! confirm {
+    ($arrays:literal) => {
+        concat!(
+            "UPDATE earmark_claim AS c SET
+        state = 'confirmed', revision = c.revision + 1,
+        last_end_at = clock.at, due_at = NULL, closed_at = clock.at, closed_by = 'answer', error_class = NULL,
+        provider_ref = s.provider_ref, receipt = s.receipt, receipt_type = s.receipt_type,
+        receipt_len = s.receipt_len, receipt_digest = s.receipt_digest
+    FROM unnest(",
+            $arrays,
+            ") AS s (
+        tenant, consumer, message_id, token, provider_ref, receipt, receipt_type, receipt_len, receipt_digest)
+    CROSS JOIN clock
+    WHERE c.tenant = s.tenant AND c.consumer = s.consumer AND c.message_id = s.message_id
+        AND c.state = 'in_flight' AND c.fence = 1 AND c.token = s.token
+    RETURNING c.token"
+        )
+    };
+}
+
 pub(crate) const SQL: Sql = Sql {
     claim: concat!(
 "INSERT INTO earmark_claim (
@@ -75,6 +96,54 @@ VALUES (
     $38, $39, false, false, 1, 0, 0)
 ON CONFLICT (tenant, consumer, message_id) DO NOTHING
 RETURNING created_at"
+),
+    claim_batch: concat!(
+// One clock for all, read once. The values that the claims of one kind share come once, and each row names the place of its own.
+"WITH clock AS MATERIALIZED (SELECT ", now!(), " AS at),
+made AS (
+    INSERT INTO earmark_claim (
+        tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
+        state, fence, token, attempts,
+        not_before, send_by, due_at, window_from, created_at,
+        fingerprint, idempotency_key, reference, request, request_type, credential,
+        repeat_safety, key_window, landing_horizon, probe_lag, probe_proof, looks_max, call_timeout, attempts_max, age_max,
+        traceparent, supersedes, doubt, contradicted, revision, repeats_granted, looks)
+    SELECT r.tenant, r.consumer, r.message_id,
+        ($20::text[])[r.shape], ($21::text[])[r.shape], ($22::text[])[r.shape],
+        r.summary, r.business_ref, r.amount_minor, r.currency,
+        ($23::text[])[r.shape], ($24::int4[])[r.shape], r.token, ($24::int4[])[r.shape],
+        COALESCE(r.not_before_at, clock.at + r.not_before_in),
+        COALESCE(r.send_by_at, clock.at + r.send_by_in),
+        GREATEST(COALESCE(r.not_before_at, clock.at + r.not_before_in, 0), clock.at) + ($25::int8[])[r.shape],
+        CASE ($24::int4[])[r.shape] WHEN 1 THEN clock.at END,
+        clock.at,
+        r.fingerprint, r.idempotency_key, r.reference, r.request,
+        ($26::text[])[r.shape], ($27::text[])[r.shape],
+        ($28::text[])[r.shape], ($29::int8[])[r.shape], ($30::int8[])[r.shape], ($31::int8[])[r.shape],
+        ($32::bool[])[r.shape], ($33::int4[])[r.shape], ($34::int8[])[r.shape], ($35::int4[])[r.shape], ($36::int8[])[r.shape],
+        r.traceparent, r.supersedes, false, false, 1, 0, 0
+    FROM unnest(
+        $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int8[], $7::text[], $8::bytea[],
+        $9::int8[], $10::int8[], $11::int8[], $12::int8[],
+        $13::bytea[], $14::text[], $15::text[], $16::bytea[], $17::text[], $18::text[], $19::int4[]
+    ) AS r (
+        tenant, consumer, message_id, summary, business_ref, amount_minor, currency, token,
+        not_before_at, not_before_in, send_by_at, send_by_in,
+        fingerprint, idempotency_key, reference, request, traceparent, supersedes, shape)
+    CROSS JOIN clock
+    ON CONFLICT (tenant, consumer, message_id) DO NOTHING
+    RETURNING token, created_at),
+done AS (
+    ", confirm!("$37::text[], $38::text[], $39::text[], $40::bytea[], $41::text[], $42::bytea[], $43::text[], $44::int8[], $45::bytea[]"), ")
+SELECT m.claims, m.at, m.tokens, d.confirms, d.tokens
+FROM (SELECT count(*) AS claims, min(created_at) AS at, array_agg(token) AS tokens FROM made) AS m
+CROSS JOIN (SELECT count(*) AS confirms, array_agg(token) AS tokens FROM done) AS d"
+),
+    confirm_batch: concat!(
+"WITH clock AS MATERIALIZED (SELECT ", now!(), " AS at),
+done AS (
+    ", confirm!("$1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bytea[], $7::text[], $8::int8[], $9::bytea[]"), ")
+SELECT 0::int8 AS claims, NULL::int8 AS at, NULL::bytea[] AS tokens, count(*) AS confirms, array_agg(token) AS tokens FROM done"
 ),
     apply: concat!(
 "UPDATE earmark_claim SET
@@ -121,6 +190,9 @@ FROM earmark_claim c
 WHERE c.tenant = $3 AND c.consumer = $4 AND c.message_id = $5"
 ),
     row: concat!(row!(), " WHERE ", key!()),
+    // OFFSET 0: each key is looked up by itself, whatever the planner thinks of a table that it has no statistics of yet.
+    rows: concat!("SELECT c.* FROM unnest($1::text[], $2::text[], $3::text[]) AS k (tenant, consumer, message_id)
+CROSS JOIN LATERAL (", row!(), " WHERE tenant = k.tenant AND consumer = k.consumer AND message_id = k.message_id OFFSET 0) AS c"),
     lock: concat!(row!(), " WHERE ", key!(), " FOR UPDATE"),
     lock_or_skip: concat!(row!(), " WHERE ", key!(), " FOR UPDATE SKIP LOCKED"),
     row_in_caller: concat!(row!(), " WHERE ", key!(), ""),

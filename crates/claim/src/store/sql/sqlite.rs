@@ -81,6 +81,40 @@ VALUES (
 ON CONFLICT (tenant, consumer, message_id) DO NOTHING
 RETURNING created_at"
 ),
+    claim_batch: concat!(
+"INSERT INTO earmark_claim (
+    tenant, consumer, message_id, kind, form, downstream, summary, business_ref, amount_minor, currency,
+    state, fence, token, attempts, not_before, send_by, due_at, window_from, created_at,
+    fingerprint, idempotency_key, reference, request, request_type, credential,
+    repeat_safety, key_window, landing_horizon, probe_lag, probe_proof, looks_max, call_timeout, attempts_max, age_max,
+    traceparent, supersedes, doubt, contradicted, revision, repeats_granted, looks)
+SELECT
+    r.value ->> 0, r.value ->> 1, r.value ->> 2, s.value ->> 1, s.value ->> 2, s.value ->> 3, r.value ->> 3, r.value ->> 4, r.value ->> 5, r.value ->> 6,
+    s.value ->> 4, s.value ->> 5, unhex(r.value ->> 7), s.value ->> 5,
+    COALESCE(r.value ->> 8, ", now!(), " + (r.value ->> 9)),
+    COALESCE(r.value ->> 10, ", now!(), " + (r.value ->> 11)),
+    MAX(COALESCE(r.value ->> 8, ", now!(), " + (r.value ->> 9), 0), ", now!(), ") + (s.value ->> 6),
+    CASE s.value ->> 5 WHEN 1 THEN ", now!(), " END,
+    ", now!(), ",
+    unhex(r.value ->> 12), r.value ->> 13, r.value ->> 14, unhex(r.value ->> 15), s.value ->> 7, s.value ->> 8,
+    s.value ->> 9, s.value ->> 10, s.value ->> 11, s.value ->> 12, s.value ->> 13, s.value ->> 14, s.value ->> 15, s.value ->> 16, s.value ->> 17,
+    r.value ->> 16, r.value ->> 17, FALSE, FALSE, 1, 0, 0
+FROM json_each(?) AS r CROSS JOIN json_each(?) AS s ON s.key = r.value ->> 18
+WHERE TRUE
+ON CONFLICT (tenant, consumer, message_id) DO NOTHING
+RETURNING token, created_at"
+),
+    confirm_batch: concat!(
+"UPDATE earmark_claim AS c SET
+    state = 'confirmed', revision = c.revision + 1,
+    last_end_at = ", now!(), ", due_at = NULL, closed_at = ", now!(), ", closed_by = 'answer', error_class = NULL,
+    provider_ref = s.value ->> 4, receipt = unhex(s.value ->> 5), receipt_type = s.value ->> 6,
+    receipt_len = s.value ->> 7, receipt_digest = unhex(s.value ->> 8)
+FROM json_each(?) AS s
+WHERE (c.tenant, c.consumer, c.message_id) = (s.value ->> 0, s.value ->> 1, s.value ->> 2)
+    AND c.state = 'in_flight' AND c.fence = 1 AND c.token = unhex(s.value ->> 3)
+RETURNING token"
+),
     apply: concat!(
 "UPDATE earmark_claim SET
     state = ?1, doubt = ?2, contradicted = ?3, fence = ?4, token = ?5, revision = revision + ?6,
@@ -126,6 +160,8 @@ FROM earmark_claim c
 WHERE c.tenant = ?3 AND c.consumer = ?4 AND c.message_id = ?5"
 ),
     row: concat!(row!(), " WHERE ", key!()),
+    rows: concat!(row!(), " WHERE (tenant, consumer, message_id) IN (
+    SELECT k.value ->> 0, k.value ->> 1, k.value ->> 2 FROM json_each(?) AS k)"),
     lock: concat!(row!(), " WHERE ", key!(), ""),
     lock_or_skip: concat!(row!(), " WHERE ", key!(), ""),
     row_in_caller: concat!(row!(), " WHERE ", key!(), ""),

@@ -31,7 +31,7 @@ fn classified(sql: &Sql) -> Vec<(&'static str, Class, &'static str)> {
         }};
     }
     table! {
-        Hot: claim, apply, event, keep_receipt, row, lock, lock_or_skip, row_in_caller, request, extend, history, fact_known;
+        Hot: claim, claim_batch, confirm_batch, apply, event, keep_receipt, row, rows, lock, lock_or_skip, row_in_caller, request, extend, history, fact_known;
         Walk: open_after, due_of_pair;
         Cold: by_reference, by_provider_ref, orphan, list_open, list_closed, open_tallies, report_claims, report_events, report_orphans,
             sweepers, heartbeat, now, meta;

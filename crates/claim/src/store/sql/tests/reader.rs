@@ -21,13 +21,14 @@ struct Table {
 }
 
 /// What ends a condition.
-const CLAUSES: [&str; 15] = [
+const CLAUSES: [&str; 16] = [
     "where",
     "on",
     "set",
     "group",
     "order",
     "limit",
+    "offset",
     "for",
     "returning",
     "lock",

@@ -1,0 +1,122 @@
+//! A batch, written: one row by the single-row statement, more by one statement for all, in the form that each database takes fastest.
+
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod json;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::collections::HashSet;
+
+use sea_orm::DbErr;
+
+use super::bind::Insert;
+use super::connect::Pools;
+use super::dialect::Dialect;
+use super::group::{Batch, Lanes};
+use super::ordinary::Confirm;
+use super::write::{Db, Failed};
+use crate::claim::Token;
+use crate::time::Timestamp;
+
+/// What a committed batch wrote.
+pub(super) struct Written {
+    pub(super) claims: Ours,
+    pub(super) confirms: Ours,
+    /// The clock of the claims, where the database returns it.
+    pub(super) at: Option<Timestamp>,
+}
+
+/// Which rows of a batch were written.
+pub(super) enum Ours {
+    All,
+    These(HashSet<Token>),
+}
+
+impl Ours {
+    pub(super) fn has(&self, token: &Token) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(tokens) => tokens.contains(token),
+        }
+    }
+
+    /// Whether anything was written, as far as is known.
+    pub(super) fn is_any(&self) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(tokens) => !tokens.is_empty(),
+        }
+    }
+
+    fn one(written: bool) -> Self {
+        if written { Self::All } else { Self::none() }
+    }
+
+    fn none() -> Self {
+        Self::These(HashSet::new())
+    }
+}
+
+impl Dialect {
+    /// How many batches are under way at once. Two keep two cores busy, more only make each of them smaller; SQLite has one writer.
+    /// MySQL has no statement that inserts and updates.
+    pub(super) const fn lanes(self, write_connections: u32) -> Lanes {
+        match self {
+            Self::Postgres => Lanes::Mixed(write_connections as usize),
+            Self::MySql => Lanes::Apart,
+            Self::Sqlite => Lanes::Mixed(1),
+        }
+    }
+}
+
+/// Writes a batch and commits it. After an error nothing of it is committed, or nobody knows.
+pub(super) async fn write(db: &Db, batch: &Batch) -> Result<Written, DbErr> {
+    match (&batch.claims[..], &batch.confirms[..]) {
+        ([claim], []) => {
+            let inserted = one(db.insert_once(&claim.job).await)?;
+            Ok(Written {
+                claims: Ours::one(inserted.is_some()),
+                confirms: Ours::none(),
+                at: inserted.flatten(),
+            })
+        }
+        ([], [confirm]) => {
+            let confirmed = one(db.confirm_once(&confirm.job).await)?;
+            Ok(Written { claims: Ours::none(), confirms: Ours::one(confirmed), at: None })
+        }
+        (claims, confirms) => {
+            let claims: Vec<&Insert> = claims.iter().map(|claim| &*claim.job).collect();
+            let confirms: Vec<&Confirm> = confirms.iter().map(|confirm| &*confirm.job).collect();
+            many(&db.pools, &claims, &confirms).await
+        }
+    }
+}
+
+fn one<T>(written: Result<T, Failed>) -> Result<T, DbErr> {
+    written.map_err(|failed| match failed {
+        Failed::Before(error) | Failed::AtCommit(error) => error,
+        // Of a row that was read, and none is.
+        Failed::Final(error) => DbErr::Custom(error.to_string()),
+    })
+}
+
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
+    allow(unused_variables, clippy::unused_async)
+)]
+async fn many(pools: &Pools, claims: &[&Insert], confirms: &[&Confirm]) -> Result<Written, DbErr> {
+    match pools.dialect {
+        #[cfg(feature = "postgres")]
+        Dialect::Postgres => postgres::write(pools, claims, confirms).await,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => mysql::write(pools, claims, confirms).await,
+        #[cfg(feature = "sqlite")]
+        Dialect::Sqlite => sqlite::write(pools, claims, confirms).await,
+        #[cfg(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")))]
+        _ => Err(DbErr::Custom("a store of a database whose feature is off".into())),
+    }
+}

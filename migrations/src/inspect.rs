@@ -1,6 +1,6 @@
 //! What a database holds, without changing it: for a check-up.
 
-use sea_orm::{ConnectionTrait, DatabaseConnection, Statement};
+use sea_orm::{ConnectionTrait, Statement};
 
 use crate::{
     Dialect, Error,
@@ -41,11 +41,11 @@ pub struct Inspection {
     pub missing_indexes: Vec<&'static str>,
 }
 
-/// Reads what is there; writes nothing and takes no lock.
+/// Reads what is there; writes nothing and takes no lock. On a pool, or in a transaction.
 ///
 /// # Errors
 /// [`Error::Database`], [`Error::UnknownBackend`], [`Error::Meta`].
-pub async fn inspect(db: &DatabaseConnection) -> Result<Inspection, Error> {
+pub async fn inspect(db: &impl ConnectionTrait) -> Result<Inspection, Error> {
     let dialect = Dialect::of(db.get_database_backend())?;
     let Meta { version, breaking, namespace } = Meta::read(db, dialect).await?;
     let mut missing_indexes = Vec::new();
@@ -62,7 +62,7 @@ pub async fn inspect(db: &DatabaseConnection) -> Result<Inspection, Error> {
 }
 
 async fn index_exists(
-    db: &DatabaseConnection,
+    db: &impl ConnectionTrait,
     dialect: Dialect,
     table: &'static str,
     name: &'static str,

@@ -21,11 +21,20 @@ const ADVISORY_KEY: i64 = 0x6561_726d_6172_6b00;
 pub(crate) struct Locked {
     pub(crate) tx: DatabaseTransaction,
     dialect: Dialect,
+    /// A pooler lends us a server of PostgreSQL for this transaction only.
+    lent: bool,
 }
 
+/// sea-orm prepares every statement under a name, counted from 1 by each client, and never closes it where its cache is off. On a server
+/// that clients are lent in turn, these names are not ours alone.
+const FORGET: &str = "DEALLOCATE ALL";
+
 impl Locked {
-    pub(crate) async fn take(db: &DatabaseConnection, dialect: Dialect) -> Result<Self, Error> {
+    pub(crate) async fn take(db: &DatabaseConnection, dialect: Dialect, pooler: bool) -> Result<Self, Error> {
+        let lent = pooler && dialect == Dialect::Postgres;
         let options = match dialect {
+            // The level is set below, after the names are free.
+            Dialect::Postgres if lent => TransactionOptions::default(),
             // Under REPEATABLE READ, which may be a server's default, the snapshot would be older than the lock, and
             // the loser would not see what the winner has done.
             Dialect::Postgres | Dialect::MySql => TransactionOptions {
@@ -39,7 +48,11 @@ impl Locked {
             },
         };
         let tx = db.begin_with_options(options).await.while_("beginning the transaction of the migration")?;
-        let locked = Self { tx, dialect };
+        let locked = Self { tx, dialect, lent };
+        if lent {
+            let sql = format!("{FORGET}; SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+            locked.tx.execute_unprepared(&sql).await.while_("beginning the transaction of the migration")?;
+        }
         match dialect {
             Dialect::Postgres => locked.advisory_lock().await?,
             Dialect::MySql => locked.named_lock().await?,
@@ -93,6 +106,9 @@ impl Locked {
         }
         match outcome {
             Ok(value) => {
+                if self.lent {
+                    self.tx.execute_unprepared(FORGET).await.while_("ending the migration")?;
+                }
                 self.tx.commit().await.while_("committing the migration")?;
                 Ok(value)
             }

@@ -23,6 +23,10 @@ pub struct Options {
     /// Also install the guard: triggers that refuse illegal moves typed by hand. Earmark makes none itself, and the
     /// triggers cost every settle, so it is off by default. Turning the option off later leaves the guard in place.
     pub guard: bool,
+    /// A pooler that lends its servers transaction by transaction (PgBouncer with `pool_mode = transaction`) stands before PostgreSQL.
+    /// The run is one transaction anyway; with this it leaves no prepared statement behind on the server that it was lent, and
+    /// minds none that it finds there. Needs a pool whose statement cache is off.
+    pub pooler: bool,
 }
 
 /// What [`run`] found and did.
@@ -65,7 +69,7 @@ pub async fn run(db: &DatabaseConnection, options: &Options) -> Result<Report, E
     if let Some(namespace) = &options.namespace {
         check_namespace(namespace)?;
     }
-    let locked = Locked::take(db, dialect).await?;
+    let locked = Locked::take(db, dialect, options.pooler).await?;
     let outcome = apply(&locked.tx, dialect, options, newest(dialect)).await;
     locked.end(outcome).await
 }

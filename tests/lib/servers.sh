@@ -6,6 +6,7 @@
 #     target            where logs are kept after a failure
 #     want_postgres, want_mariadb
 #                       not empty: this server is to be started
+#     want_pgbouncer    not empty: its package is needed too, to be started by whoever uses it
 #     postgres_settings more lines for postgresql.conf
 #     mariadb_settings  more arguments for mariadbd, an array
 #     instead_of_packages
@@ -58,12 +59,14 @@ find_programs() {
     [ -n "$postgres_bin" ] || postgres_bin=$(command -v initdb || true)
     [ -z "$postgres_bin" ] || postgres_bin=$(dirname "$postgres_bin")
     mariadbd=$(command -v mariadbd || true)
+    pgbouncer=$(command -v pgbouncer || true)
 }
 
 missing_packages() {
     local missing=()
     if [ -n "$want_postgres" ] && [ -z "$postgres_bin" ]; then missing+=(postgresql); fi
     if [ -n "$want_mariadb" ] && [ -z "$mariadbd" ]; then missing+=(mariadb-server); fi
+    if [ -n "${want_pgbouncer:-}" ] && [ -z "$pgbouncer" ]; then missing+=(pgbouncer); fi
     printf '%s' "${missing[*]}"
 }
 

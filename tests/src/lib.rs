@@ -2,11 +2,13 @@
 
 pub mod claims;
 pub mod counters;
+pub mod crowd;
 pub mod db;
 pub mod effects;
 pub mod fault;
 pub mod fill;
 pub mod http;
+pub mod pgbouncer;
 pub mod plan;
 pub mod process;
 pub mod provider;

@@ -112,8 +112,9 @@ async fn mariadb(tx: &DatabaseTransaction, sql: &str, values: Vec<Value>) -> Pla
         let column = |name: &str| row.try_get::<Option<String>>("", name).unwrap().unwrap_or_default();
         let (table, access, key, extra) = (column("table"), column("type"), column("key"), column("Extra"));
         plan.text += &format!("{table}: {access} {key} {extra}\n");
-        // Of a union's or a derived table's own rows there is nothing to say.
-        if (access == "ALL" || access == "index") && !table.starts_with('<') {
+        // Of the rows of a union, a derived table or a document there is nothing to say.
+        let of_table = !table.starts_with('<') && !extra.contains("Table function");
+        if (access == "ALL" || access == "index") && of_table {
             plan.scanned.insert(table);
         }
         if !key.is_empty() {

@@ -14,10 +14,15 @@ mod lost_outcome;
 mod never_forgotten;
 #[path = "cases/one_key.rs"]
 mod one_key;
+#[path = "cases/pooler.rs"]
+mod pooler;
 #[path = "cases/replayed_failures.rs"]
 mod replayed_failures;
 #[path = "cases/scope.rs"]
 mod scope;
+
+#[path = "cases/slow_provider.rs"]
+mod slow_provider;
 
 /// The service of the cases, where this program was started as one.
 #[tokio::test]

@@ -81,7 +81,7 @@ impl ClaimStore {
         let opened = async {
             let pools = writer.run(async move { connect::open(source, &wanted).await }).await?;
             // Here and not on the writer's thread: a connection that the host's pool opened there would die with the store.
-            let weak_host = check::host(&host, pools.dialect).await?;
+            let weak_host = check::host(&host, pools.dialect, pools.pooler).await?;
             let wanted = options.clone();
             let checked = async move {
                 let found = check::all(&pools, weak_host, &wanted).await?;
@@ -105,7 +105,8 @@ impl ClaimStore {
         }
         let lanes = pools.dialect.lanes(options.write_connections);
         let db = Arc::new(Db::new(pools, options.contention_retries));
-        let group = Arc::new(Group::new(db.clone(), lanes, options.queue_capacity, options.patience));
+        let (capacity, patience) = (options.queue_capacity, options.patience);
+        let group = Arc::new(Group::new(db.clone(), writer.tasks(), lanes, capacity, patience));
         let inner =
             Inner { db, group, writer, options, namespace: found.namespace, non_durable: found.non_durable };
         Ok(Self { inner: Arc::new(inner) })

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use earmark_claim::policy::Cause;
 use earmark_claim::state::Taking;
 use earmark_claim::{
-    Backoff, Claim, ClaimStore, Claimed, Failure, InFlight, Settled, State, StoreOptions, Taken,
+    Backoff, Claim, ClaimStore, Claimed, Error, Failure, InFlight, Settled, State, StoreOptions, Taken,
 };
 use earmark_tests::claims::{
     LEASE, age, begin, count, eventually, host, in_state, joined, key, keyed, never, new_claim, receipt,
-    soon, store, store_with, view, waits_for_a_lock,
+    soon, state, store, store_with, view, waits_for_a_lock,
 };
 use earmark_tests::{Backend, TestDb, per_backend};
 use sea_orm::{ConnectionTrait, Statement, TransactionTrait};
@@ -339,6 +340,33 @@ per_backend! {
         for claim in waiting {
             assert!(matches!(soon("the claim", claim).await.unwrap(), Offer::Won(_)));
         }
+    }
+}
+
+per_backend! {
+    /// Whoever has a row open in a console must not hold up the store for as long as that lasts.
+    async fn a_move_gives_up_on_a_row_that_a_stranger_keeps_locked(db: TestDb) {
+        // SQLite's own wait is five seconds, and a lock is always of the whole file.
+        if db.backend() == Backend::Sqlite {
+            return;
+        }
+        let options = StoreOptions {
+            lock_timeout: Duration::from_millis(50),
+            contention_retries: 1,
+            ..StoreOptions::new(LEASE)
+        };
+        let store = store_with(&db, options).await;
+        let (host, key) = (host(&db).await, key("m1"));
+        in_state(&db, &store, &key, State::InDoubt, never()).await;
+        let stranger = begin(&host).await;
+        stranger.execute_unprepared("UPDATE earmark_claim SET created_at = created_at").await.unwrap();
+        let escalating = store.escalate(&key, Cause::NoRuleDecides, None, None);
+        let error = soon("an answer", escalating).await.expect_err("the row is locked");
+        assert!(matches!(error, Error::Contention { .. }), "{error:?}");
+        assert_eq!(state(&store, &key).await, State::InDoubt);
+        stranger.rollback().await.unwrap();
+        let _ = store.escalate(&key, Cause::NoRuleDecides, None, None).await.unwrap();
+        assert_eq!(state(&store, &key).await, State::Escalated);
     }
 }
 

@@ -69,10 +69,13 @@ per_backend! {
             write_connections: 0,
             read_connections: 0,
             acquire_timeout: Duration::ZERO,
+            lock_timeout: Duration::ZERO,
             ..StoreOptions::new(Duration::ZERO)
         };
         let said = faults(ClaimStore::connect(db.url(), wrong).await);
-        for name in ["lease is zero", "margin", "write_connections", "read_connections", "acquire_timeout"] {
+        let names =
+            ["lease is zero", "margin", "write_connections", "read_connections", "acquire_timeout", "lock_timeout"];
+        for name in names {
             assert!(said.contains(name), "{name} is missing: {said}");
         }
         let day = Duration::from_secs(24 * 3600 + 1);

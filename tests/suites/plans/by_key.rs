@@ -20,6 +20,19 @@ fn finished(n: u64) -> ClaimKey {
     ClaimKey::in_tenant(format!("t{}", n % 100).as_str(), "mail", format!("done-{n}").as_str()).unwrap()
 }
 
+/// Keys as one statement about many binds them.
+fn together(db: &TestDb, keys: &[ClaimKey]) -> Vec<Value> {
+    let part = |part: fn(&ClaimKey) -> &str| keys.iter().map(|key| part(key).to_owned()).collect::<Vec<_>>();
+    let parts = [part(ClaimKey::tenant), part(ClaimKey::consumer), part(ClaimKey::message_id)];
+    match db.backend() {
+        Backend::Postgres => parts.map(Value::from).into(),
+        Backend::MariaDb | Backend::Sqlite => {
+            let keys: Vec<_> = keys.iter().map(|k| [k.tenant(), k.consumer(), k.message_id()]).collect();
+            vec![serde_json::to_string(&keys).unwrap().into()]
+        }
+    }
+}
+
 per_backend! {
     async fn a_duplicate_of_a_finished_claim_is_one_indexed_read(db: TestDb) {
         let _store = set(&db).await;
@@ -30,6 +43,14 @@ per_backend! {
                 assert_eq!(plan.indexes.len(), 1, "{}", plan.text);
             }
         }
+    }
+
+    async fn duplicates_that_are_looked_up_together_are_one_read_each(db: TestDb) {
+        let _store = set(&db).await;
+        let keys: Vec<ClaimKey> = [3, 17, 4_000, 12_345, 19_999].map(finished).into();
+        let plan = Plan::of(&db, "rows", together(&db, &keys)).await;
+        // The list of keys is read, too.
+        plan.uses(&[key_index(&db)], 3 * keys.len() as u64 + 2);
     }
 
     async fn an_outcome_is_written_by_key(db: TestDb) {

@@ -1,11 +1,13 @@
 //! The store's own connections: built from a URL, or from the host pool's options, so that TLS, search path,
 //! credentials and hooks are inherited. Must run on the writer's runtime, to which the connections then belong.
 
+use std::time::Duration;
+
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult, Statement};
 
 use super::dialect::Dialect;
 use super::options::StoreOptions;
-use super::tx::Tx;
+use super::tx::{Begin, Tx};
 use crate::error::Error;
 
 /// Where the store's connections come from.
@@ -27,6 +29,8 @@ pub(crate) struct Pools {
     pub(crate) read: DatabaseConnection,
     /// A pooler in transaction mode stands between.
     pub(crate) pooler: bool,
+    /// How long a write waits for somebody else's lock before it is tried again.
+    pub(crate) lock_timeout: Duration,
 }
 
 impl Pools {
@@ -38,23 +42,27 @@ impl Pools {
 
     /// A transaction for one or more inserts of claims, on the connections that are kept for them.
     pub(crate) async fn begin_claim(&self) -> Result<Tx, DbErr> {
-        let tx = Tx::begin(&self.claims, self.pooler, self.dialect.writing()).await?;
-        #[cfg(feature = "postgres")]
-        if self.pooler && self.dialect == Dialect::Postgres {
-            // For this transaction, since the connection is shared: what it has as its own elsewhere.
-            tx.execute_unprepared(&postgres::for_one_transaction()).await?;
-        }
-        Ok(tx)
+        let begin = Begin { for_claims: true, ..self.writing() };
+        Tx::begin(&self.claims, begin).await
     }
 
     /// A transaction for any other write.
     pub(crate) async fn begin(&self) -> Result<Tx, DbErr> {
-        Tx::begin(&self.write, self.pooler, self.dialect.writing()).await
+        Tx::begin(&self.write, self.writing()).await
+    }
+
+    fn writing(&self) -> Begin {
+        Begin {
+            options: self.dialect.writing(),
+            lock_timeout: Some(self.lock_timeout),
+            pooler: self.pooler,
+            for_claims: false,
+        }
     }
 
     /// A transaction that reads everything at one snapshot.
     pub(crate) async fn begin_snapshot(&self) -> Result<Tx, DbErr> {
-        Tx::begin(&self.read, self.pooler, self.dialect.snapshot()).await
+        Tx::begin(&self.read, Begin::reading(self.dialect.snapshot(), self.pooler)).await
     }
 
     /// One read, on a connection that writes nothing.
@@ -73,7 +81,7 @@ pub(crate) async fn rows(
     if !pooler {
         return db.query_all_raw(statement).await;
     }
-    let tx = Tx::begin(db, pooler, dialect.reading()).await?;
+    let tx = Tx::begin(db, Begin::reading(dialect.reading(), pooler)).await?;
     let rows = tx.query_all_raw(statement).await?;
     tx.commit().await?;
     Ok(rows)
@@ -147,7 +155,7 @@ fn bad_url(error: &sqlx::Error) -> Error {
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-fn unreachable(error: sqlx::Error) -> Error {
+pub(super) fn unreachable(error: sqlx::Error) -> Error {
     Error::Connect(sea_orm::DbErr::Conn(sea_orm::RuntimeErr::SqlxError(std::sync::Arc::new(error))))
 }
 
@@ -169,7 +177,7 @@ macro_rules! pool {
 }
 
 #[cfg(feature = "postgres")]
-mod postgres {
+pub(super) mod postgres {
     use sea_orm::SqlxPostgresConnector;
     use sqlx::ConnectOptions;
     use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -179,29 +187,30 @@ mod postgres {
     /// Settings of the connections on which batches are written. A row that a stranger's transaction holds must not hold up its neighbours
     /// for long. And each row is looked up by its key: a plan that reads the whole table, made while that was small, would be kept
     /// while it grows.
-    const FOR_CLAIMS: [(&str, &str); 4] = [
+    pub(in crate::store) const FOR_CLAIMS: [(&str, &str); 5] = [
+        // Known by this for connections that nobody else shares: see `check::pooler`.
+        ("earmark.lane", "claims"),
         ("lock_timeout", "100ms"),
         ("enable_seqscan", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
     ];
 
-    /// The same for one transaction.
-    pub(super) fn for_one_transaction() -> String {
-        FOR_CLAIMS.map(|(name, value)| format!("SET LOCAL {name} = '{value}';")).concat()
-    }
-
     pub(super) async fn open(
         connect: PgConnectOptions,
         pool: PgPoolOptions,
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
-        let connect = connect.disable_statement_logging();
-        // Behind a pooler, a connection's own settings would reach whoever gets the server next.
+        let mut connect = connect.disable_statement_logging();
+        if options.pooler {
+            // Nothing of ours is a float, and PgBouncer refuses a start-up parameter that it does not know.
+            connect = connect.statement_cache_capacity(0).extra_float_digits(None);
+        }
+        // Behind a pooler they go with each transaction.
         let for_claims = if options.pooler { connect.clone() } else { connect.clone().options(FOR_CLAIMS) };
         let open = async |connect: &PgConnectOptions, connections| {
             let pool = pool!(pool.clone(), connections, options);
-            let pool = pool.connect_with(connect.clone()).await.map_err(unreachable)?;
+            let pool = pool.connect_with(connect.clone()).await.map_err(|e| refused(e, options.pooler))?;
             Ok::<_, Error>(SqlxPostgresConnector::from_sqlx_postgres_pool(pool))
         };
         Ok(Pools {
@@ -210,7 +219,23 @@ mod postgres {
             write: open(&connect, options.write_connections).await?,
             read: open(&connect, options.read_connections).await?,
             pooler: options.pooler,
+            lock_timeout: options.lock_timeout,
         })
+    }
+
+    /// The server itself knows every parameter that the driver sends.
+    fn refused(error: sqlx::Error, pooler: bool) -> Error {
+        let fix = if pooler {
+            "take it out of the URL or the pool's options, and set it on the role or the database instead"
+        } else {
+            "set pooler (in the configuration: [database] pooler = true), or connect to the server itself"
+        };
+        match error.as_database_error().map(|e| e.message()) {
+            Some(said) if said.contains("startup parameter") => {
+                Error::Config(vec![format!("a pooler stands before the server and says: {said}; {fix}")])
+            }
+            _ => unreachable(error),
+        }
     }
 }
 
@@ -256,6 +281,7 @@ mod mysql {
             write: open(&pool, options.write_connections).await?,
             read: open(&pool, options.read_connections).await?,
             pooler: options.pooler,
+            lock_timeout: options.lock_timeout,
         })
     }
 }
@@ -287,6 +313,11 @@ mod sqlite {
         pool: SqlitePoolOptions,
         options: &StoreOptions,
     ) -> Result<Pools, Error> {
+        if options.pooler {
+            return Err(Error::Config(vec![
+                "pooler is set, and SQLite is a file with nothing before it: leave the option out".to_owned(),
+            ]));
+        }
         let connect = connect
             .disable_statement_logging()
             .journal_mode(SqliteJournalMode::Wal)
@@ -330,6 +361,7 @@ mod sqlite {
             write,
             read: SqlxSqliteConnector::from_sqlx_sqlite_pool(read),
             pooler: false,
+            lock_timeout: options.lock_timeout,
         })
     }
 }

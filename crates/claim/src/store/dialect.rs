@@ -173,6 +173,9 @@ impl Dialect {
                 // insufficient_resources (disk full, too many connections), read_only_sql_transaction
                 c if c.starts_with("53") => Fault::Unavailable,
                 "25006" | "25P02" => Fault::Unavailable,
+                // A prepared statement that is not there, or whose name is taken: an undeclared pooler lent us another
+                // server than the one it was prepared on. Nothing ran, and the next try may meet the right one.
+                "26000" | "42P05" => Fault::Unavailable,
                 _ => Fault::Rejected,
             },
             Self::MySql => match code {
@@ -254,6 +257,8 @@ mod tests {
             (Dialect::Postgres, "57P01", Fault::Unclear),
             (Dialect::Postgres, "58030", Fault::Unclear),
             (Dialect::Postgres, "23514", Fault::Rejected),
+            (Dialect::Postgres, "26000", Fault::Unavailable),
+            (Dialect::Postgres, "42P05", Fault::Unavailable),
             (Dialect::MySql, "1180", Fault::Unclear),
             (Dialect::MySql, "3100", Fault::Unclear),
             (Dialect::MySql, "3101", Fault::Contention),

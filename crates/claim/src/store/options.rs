@@ -31,10 +31,16 @@ pub struct StoreOptions {
     /// How often a statement that the server rolled back because of others is tried again. Default 20, with
     /// jittered waits of up to 250 ms: some seconds of a hot key.
     pub contention_retries: u32,
+    /// How long a write in a transaction of the store's waits for a lock of somebody else's session, each time it is tried: MySQL
+    /// counts in whole seconds, and SQLite has a wait of its own (5 s). After the last of
+    /// [`contention_retries`](StoreOptions::contention_retries) it is [`Error::Contention`](crate::Error::Contention). Default 2 s.
+    pub lock_timeout: Duration,
     /// Opens a database whose commits may be lost at a power cut. Stands on every report.
     pub allow_non_durable: bool,
-    /// A pooler in transaction mode (PgBouncer, ProxySQL) stands between the store and the server. Every statement, reads included, then
-    /// runs in a transaction of its own and nothing is kept prepared: four round trips instead of one. Default `false`.
+    /// A pooler (PgBouncer, ProxySQL) stands between the store and the server, and lends it transaction by transaction or for whole
+    /// sessions. Then every statement, reads included, runs in a transaction of its own, under no name, and nothing depends on the
+    /// session: on PostgreSQL four round trips instead of one for a claim, settle or read by itself. On SQLite it is refused; on
+    /// PostgreSQL its absence is, where a pooler is found. What the pooler has to be told stands in `docs/poolers.md`. Default `false`.
     pub pooler: bool,
     /// Must equal the namespace that the first migration wrote, if given.
     pub namespace: Option<Namespace>,
@@ -53,6 +59,7 @@ impl StoreOptions {
             patience: Duration::from_secs(10),
             queue_capacity: 10_000,
             contention_retries: 20,
+            lock_timeout: Duration::from_secs(2),
             allow_non_durable: false,
             pooler: false,
             namespace: None,
@@ -72,6 +79,8 @@ impl StoreOptions {
         check(self.write_connections > 0, "write_connections is zero");
         check(self.read_connections > 0, "read_connections is zero");
         check(!self.acquire_timeout.is_zero(), "acquire_timeout is zero");
+        // Zero is what PostgreSQL takes for "never".
+        check(self.lock_timeout >= Duration::from_millis(1), "lock_timeout is shorter than 1 ms");
         check(!self.patience.is_zero(), "patience is zero: nothing could ever wait for its turn");
         check(
             (1..=QUEUE_CAPACITY_MAX).contains(&self.queue_capacity),

@@ -2,13 +2,11 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use earmark_migrations::Dialect;
-use sea_orm::{ConnectOptions, Database};
 
 use super::common::Common;
 use super::exit::Ended;
-use super::out;
+use super::{out, setup};
 
 /// Makes or upgrades Earmark's tables in the service's database. Does nothing where they are up to date.
 #[derive(clap::Args)]
@@ -46,12 +44,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let config = args.common.load()?;
     let namespace = args.namespace.or_else(|| config.database.namespace.clone());
-    let mut options = ConnectOptions::new(creating(config.database.url.expose()));
-    options.max_connections(1).sqlx_logging(false);
-    let db = Database::connect(options)
-        .await
-        .with_context(|| format!("the database {} cannot be reached", config.database.url.redacted()))?;
-    let options = earmark_migrations::Options { namespace, guard: args.guard };
+    let options = setup::connect_options(&config, &creating(config.database.url.expose()));
+    let db = setup::connect(&config, options).await?;
+    let options =
+        earmark_migrations::Options { namespace, guard: args.guard, pooler: config.database.pooler };
     let done = earmark_migrations::run(&db, &options).await.map_err(|error| match error {
         earmark_migrations::Error::BadNamespace { .. } | earmark_migrations::Error::OtherNamespace { .. } => {
             Ended::usage(error.to_string())

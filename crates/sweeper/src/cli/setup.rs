@@ -9,6 +9,7 @@ use earmark_effects::credentials::{CredentialConfig, Credentials, Scheme as Effe
 use earmark_effects::http::{HttpEffect, HttpOptions};
 use earmark_sweeper::config::{Config, Credential, HttpClient, Scheme, SecretSource, When};
 use earmark_sweeper::{Schedule, Sweeper, SweeperOptions};
+use sea_orm::{ConnectOptions, Database, DatabaseConnection};
 
 /// Shortest time that a look may take.
 const LOOK_TIMEOUT_MIN: Duration = Duration::from_secs(30);
@@ -18,9 +19,34 @@ pub(crate) fn store_options(config: &Config) -> anyhow::Result<StoreOptions> {
     let namespace = config.database.namespace.as_deref().map(Namespace::new).transpose();
     Ok(StoreOptions {
         margin: config.sweep.margin,
+        pooler: config.database.pooler,
         allow_non_durable: config.database.allow_non_durable,
         namespace: namespace.context("database.namespace")?,
         ..StoreOptions::new(config.sweep.lease)
+    })
+}
+
+/// How a pool beside the store is opened, where one connection is enough.
+pub(crate) fn connect_options(config: &Config, url: &str) -> ConnectOptions {
+    let mut options = ConnectOptions::new(url);
+    options.max_connections(1).sqlx_logging(false);
+    if config.database.pooler {
+        // What PgBouncer cannot keep for a client, and what it refuses to be told.
+        options.map_sqlx_postgres_opts(|o| o.statement_cache_capacity(0).extra_float_digits(None));
+        // A ping before each use is a statement outside a transaction.
+        options.test_before_acquire(false);
+    }
+    options
+}
+
+/// Such a pool.
+pub(crate) async fn connect(config: &Config, options: ConnectOptions) -> anyhow::Result<DatabaseConnection> {
+    Database::connect(options).await.map_err(|error| {
+        // A server knows every parameter that the driver sends; PgBouncer does not.
+        let is_pooler = error.to_string().contains("startup parameter");
+        let fix = if is_pooler { " (a pooler stands before it: set database.pooler = true)" } else { "" };
+        let url = config.database.url.redacted();
+        anyhow::Error::new(error).context(format!("the database {url} cannot be reached{fix}"))
     })
 }
 

@@ -49,7 +49,14 @@ fn database(r: &mut Reader<'_>) -> Database {
         r.fault(r.file, "database.url", ("is missing".into(), fix.into()));
     }
     let url = r.read("database.url", |found| secret_url(found, values::database_url));
+    let pooler = r.boolean("database.pooler");
+    if pooler && url.as_ref().is_some_and(|url| url.expose().starts_with("sqlite:")) {
+        let place = r.find("database.pooler").map_or(r.file.to_owned(), |found| found.place);
+        let wrong = "is set, and nothing stands before a SQLite file";
+        r.fault(&place, "database.pooler", (wrong.into(), "leave it out".into()));
+    }
     Database {
+        pooler,
         url: url.unwrap_or_else(|| SecretUrl::new(String::new())),
         allow_non_durable: r.boolean("database.allow_non_durable"),
         namespace: r.read("database.namespace", |found| {

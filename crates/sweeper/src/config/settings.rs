@@ -24,6 +24,7 @@ const fn setting(key: &'static str, env: &'static str, default: &'static str, wh
 pub const SETTINGS: &[Setting] = &[
     setting("", "EARMARK_CONFIG", "", "the file to read; none: the environment alone"),
     setting("database.url", "EARMARK_DATABASE_URL", "", "required: postgres://, mysql:// or sqlite: URL of the service's database"),
+    setting("database.pooler", "EARMARK_DATABASE_POOLER", "false", "a pooler (PgBouncer, in transaction or session mode) stands before the database"),
     setting("database.allow_non_durable", "EARMARK_DATABASE_ALLOW_NON_DURABLE", "false", "accept a database that may lose commits that it acknowledged; every report says so"),
     setting("database.namespace", "EARMARK_DATABASE_NAMESPACE", "", "refuse a database of another namespace"),
     setting("sweep.interval", "EARMARK_SWEEP_INTERVAL", "10s", "a pass starts this long after the last one started"),

@@ -87,6 +87,7 @@ fn one_fault_names_place_key_and_fix() {
             "[database]\nallow_non_durable = \"yes\"",
             "database.allow_non_durable: is a string instead of true or false",
         ),
+        ("[database]\npooler = 1", "database.pooler: is an integer instead of true or false"),
         ("[database\n", "line 1 is not TOML"),
     ];
     for (text, wanted) in cases {
@@ -96,6 +97,18 @@ fn one_fault_names_place_key_and_fix() {
             "{text:?}\n  wanted {wanted}\n  found {found:#?}"
         );
     }
+}
+
+#[test]
+fn a_pooler_before_a_file_is_refused() {
+    let sqlite = [("EARMARK_DATABASE_URL", "sqlite://shop.db")];
+    let found = faults("[database]\npooler = true", &sqlite);
+    assert_eq!(
+        found,
+        ["earmark.toml: database.pooler: is set, and nothing stands before a SQLite file; leave it out"]
+    );
+    assert!(read("[database]\npooler = true", &[]).unwrap().database.pooler);
+    assert!(!read("", &[]).unwrap().database.pooler);
 }
 
 #[test]

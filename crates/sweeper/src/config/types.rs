@@ -29,6 +29,8 @@ pub struct Config {
 pub struct Database {
     /// Where to connect.
     pub url: SecretUrl,
+    /// A pooler, in transaction or session mode, stands before the database.
+    pub pooler: bool,
     /// Accepts a database that may lose commits that it acknowledged.
     pub allow_non_durable: bool,
     /// What the database's namespace must be; `None`: whatever it is.

@@ -2,7 +2,8 @@
 //!
 //! The clock is `unixepoch('subsec')`: milliseconds, fixed for the length of a statement.
 //!
-//! A comparison of rows uses an index beyond its first column only where the right side has no affinity: `CAST(…) || ''`, not `CAST(…)`.
+//! A comparison of rows uses an index beyond its first column only where the right side has no affinity
+//! (`CAST(…) || ''`, not `CAST(…)`), and where no other condition asks for that index (`+tenant` does not).
 //!
 //! An index serves one arm of a union, and seldom an OR: what is open is what is due some day and what is escalated.
 //!
@@ -191,7 +192,7 @@ WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
     open_after: concat!(
         row!("NULL AS receipt"),
         "
-WHERE due_at IS NOT NULL AND tenant >= CAST(?1 AS TEXT)
+WHERE due_at IS NOT NULL AND +tenant >= CAST(?1 AS TEXT)
     AND (tenant, consumer) > (CAST(?2 AS TEXT) || '', CAST(?3 AS TEXT) || '')
 ORDER BY tenant, consumer, due_at
 LIMIT ?4"

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
 use earmark_claim::failure::chain;
 use earmark_claim::{ClaimStore, ClaimView, Snapshot, State, Timestamp};
 use earmark_effects::http::FORM;
@@ -10,7 +9,7 @@ use earmark_migrations::{Inspection, inspect};
 use earmark_sweeper::config::Config;
 use earmark_sweeper::report::input::Window;
 use earmark_sweeper::report::{Moment, Untrusted, build};
-use sea_orm::{ConnectOptions, Database};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, TransactionTrait};
 
 use super::{Finding, Level};
 use crate::cli::{list, report, setup};
@@ -37,16 +36,10 @@ pub(super) async fn credentials(config: &Config) -> Vec<Finding> {
 
 /// The tables, read on a connection of its own.
 pub(super) async fn schema(config: &Config) -> anyhow::Result<Vec<Finding>> {
-    let mut options = ConnectOptions::new(config.database.url.expose());
-    options
-        .max_connections(1)
-        .sqlx_logging(false)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .acquire_timeout(CONNECT_TIMEOUT);
-    let db = Database::connect(options)
-        .await
-        .with_context(|| format!("the database {} cannot be reached", config.database.url.redacted()))?;
-    let inspected = inspect(&db).await;
+    let mut options = setup::connect_options(config, config.database.url.expose());
+    options.connect_timeout(CONNECT_TIMEOUT).acquire_timeout(CONNECT_TIMEOUT);
+    let db = setup::connect(config, options).await?;
+    let inspected = if config.database.pooler { lent(&db).await } else { inspect(&db).await };
     let _ = db.close().await;
     Ok(match inspected {
         Ok(found) => {
@@ -58,6 +51,22 @@ pub(super) async fn schema(config: &Config) -> anyhow::Result<Vec<Finding>> {
         }
         Err(error) => vec![Finding::fault("schema", chain(&error), "")],
     })
+}
+
+/// Behind a pooler: in one transaction, on a server that keeps no statement of it.
+async fn lent(db: &DatabaseConnection) -> Result<Inspection, earmark_migrations::Error> {
+    let failed = |source| earmark_migrations::Error::Database { doing: "reading the tables".into(), source };
+    let tx = db.begin().await.map_err(failed)?;
+    let is_postgres = db.get_database_backend() == DbBackend::Postgres;
+    if is_postgres {
+        tx.execute_unprepared("DEALLOCATE ALL").await.map_err(failed)?;
+    }
+    let found = inspect(&tx).await?;
+    if is_postgres {
+        tx.execute_unprepared("DEALLOCATE ALL").await.map_err(failed)?;
+    }
+    tx.rollback().await.map_err(failed)?;
+    Ok(found)
 }
 
 fn of_version(version: u32, breaking: u32, newest: u32) -> Vec<Finding> {

@@ -272,8 +272,7 @@ UNION ALL
         "
 WHERE closed_at >= ?2 AND purged_at IS NOT NULL"
     ),
-    report_events: concat!(
-"SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
+    report_events: "SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
     e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
 FROM earmark_event e
 WHERE e.at >= ?1
@@ -283,8 +282,7 @@ SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.n
 FROM (SELECT tenant, consumer, message_id FROM earmark_claim WHERE due_at IS NOT NULL
     UNION ALL SELECT tenant, consumer, message_id FROM earmark_claim WHERE state = 'escalated') c
 CROSS JOIN earmark_event e ON e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
-WHERE e.name = 'mismatch' AND e.at < ?2"
-    ),
+WHERE e.name = 'mismatch' AND e.at < ?2",
     report_orphans: "SELECT id, at, source, tenant, consumer, message_id, reference, idempotency_key, provider_ref, finding, adopted_at
 FROM earmark_orphan
 WHERE at >= ?1

@@ -8,6 +8,7 @@ pub mod effects;
 pub mod fault;
 pub mod fill;
 pub mod http;
+pub mod old;
 pub mod pgbouncer;
 pub mod plan;
 pub mod process;

@@ -10,6 +10,7 @@ use sea_orm::{QueryResult, Value};
 
 use crate::error::Error;
 use crate::key::ClaimKey;
+use crate::state::State;
 use crate::store::row::{ClaimView, key_bytes, key_of};
 use crate::store::write::Db;
 use crate::store::{ClaimStore, bind};
@@ -65,7 +66,8 @@ impl ClaimStore {
     }
 
     /// Claims that are due: at most `share` of each pair of tenant and consumer, at most `most` in all, pair after pair in turn, so
-    /// that a flood of one pair does not starve the rest. Those `aside` are passed over, and take no place of their pair.
+    /// that a flood of one pair does not starve the rest. Those `aside` are passed over, and take no place of their pair; nor do held ones
+    /// of a paused downstream, with which nothing can be done but to let them expire.
     ///
     /// # Errors
     /// As [`ClaimStore::find`].
@@ -82,6 +84,7 @@ impl ClaimStore {
             most,
             aside: Aside::new(aside),
             pairs: Vec::new(),
+            paused: self.pauses().await?.into_iter().map(|pause| pause.downstream).collect(),
             rows_read: 0,
         };
         self.inner.writer.run(async move { search.run(&db, from).await }).await
@@ -110,6 +113,8 @@ struct Search {
     aside: Aside,
     /// What was taken, by pair; none is empty.
     pairs: Vec<(Pair, Vec<DueClaim>)>,
+    /// Downstreams that nothing is sent to.
+    paused: HashSet<String>,
     rows_read: u64,
 }
 
@@ -208,10 +213,19 @@ impl Search {
             // A key that no constructor of ours would have made was typed by hand: it is passed over, and a snapshot names it.
             let Ok(key) = key_of(row) else { continue };
             if claims.len() < level && !self.aside.keys.contains(&key) {
-                claims.push(DueClaim { key, view: ClaimView::read(row) });
+                let view = ClaimView::read(row);
+                if !view.as_ref().is_ok_and(|view| self.must_wait(view)) {
+                    claims.push(DueClaim { key, view });
+                }
             }
         }
         true
+    }
+
+    /// Held, and its downstream is paused: nothing can be done with it but to let it expire.
+    fn must_wait(&self, view: &ClaimView) -> bool {
+        let facts = &view.facts;
+        facts.state == State::Held && !facts.send_by_passed() && self.paused.contains(&view.downstream)
     }
 }
 

@@ -12,14 +12,14 @@ use std::time::Instant;
 use earmark_claim::policy::{Act, Cause, decide};
 use earmark_claim::state::{Refused, Taking};
 use earmark_claim::{ClaimKey, ClaimView, Due, DueClaim, State, Walk};
-use earmark_effects::{Earmark, Outcome, Retaken};
+use earmark_effects::{Earmark, Halt, Retaken};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::telemetry;
-use aside::{Aside, Breakers, lock};
+use aside::{Aside, lock};
 use causes::Causes;
 pub use options::{Pass, SweeperOptions};
 use vitals::Life;
@@ -37,7 +37,6 @@ struct Inner {
     /// One pass at a time here; across processes passes may overlap.
     busy: tokio::sync::Mutex<()>,
     aside: Aside,
-    breakers: Breakers,
     causes: Causes,
     life: Life,
     passes: AtomicU64,
@@ -65,7 +64,6 @@ impl Sweeper {
             options,
             busy: tokio::sync::Mutex::new(()),
             aside: Aside::default(),
-            breakers: Breakers::default(),
             causes: Causes::default(),
             life: Life::new(),
             passes: AtomicU64::new(0),
@@ -133,7 +131,7 @@ impl Sweeper {
 
     async fn bounded_pass(&self, stop: &CancellationToken) -> Result<Pass, Error> {
         let Inner { earmark, options, .. } = &*self.inner;
-        self.inner.breakers.new_pass();
+        self.recall().await?;
         let due = self.due().await?;
         let mut pass = Pass { due: due.len() as u64, ..Pass::default() };
         let free = Arc::new(Semaphore::new(options.concurrency));
@@ -170,6 +168,22 @@ impl Sweeper {
             earmark.store().walk_due(from, options.share_max, options.batch_max, aside.now()).await?;
         *lock(&self.inner.walk) = next;
         Ok(claims)
+    }
+
+    /// Claims that stepped aside because of their downstream return when it may be called as ever; one of them, when it may be sampled.
+    async fn recall(&self) -> Result<(), Error> {
+        let Inner { earmark, aside, .. } = &*self.inner;
+        for downstream in aside.downstreams() {
+            if earmark.halted(&downstream).await?.is_some() {
+                continue;
+            }
+            if earmark.is_failing(&downstream) {
+                aside.recall_one(&downstream);
+            } else {
+                aside.recall(&downstream);
+            }
+        }
+        Ok(())
     }
 
     /// One claim: what it needs, as far as this process can.
@@ -232,8 +246,16 @@ impl Sweeper {
                     return self.perform(view, how, done).await;
                 }
                 Act::Look if earmark.can_look(&view) => {
-                    done.looked += 1;
-                    done.confirmed += u64::from(earmark.look(&view).await? == State::Confirmed);
+                    match earmark.look(&view).await {
+                        Ok(state) => {
+                            done.looked += 1;
+                            done.confirmed += u64::from(state == State::Confirmed);
+                        }
+                        Err(earmark_effects::Error::HeldBack { halt, .. }) => {
+                            self.held_back(key, &view.downstream, halt, done)
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
                     return Ok(());
                 }
                 Act::Perform(_) | Act::Look => {
@@ -261,18 +283,13 @@ impl Sweeper {
     }
 
     async fn perform(&self, view: ClaimView, how: Taking, done: &mut Pass) -> Result<(), Error> {
-        if !self.inner.breakers.admits(&view.downstream) {
-            done.rested += 1;
-            self.step_aside(&view.key, Some(&view.downstream));
-            return Ok(());
-        }
         let (key, downstream) = (view.key.clone(), view.downstream.clone());
         match self.inner.earmark.retake_as_seen(view, how).await? {
             Retaken::Performed(outcome) => {
                 done.performed += 1;
                 done.confirmed += u64::from(outcome.is_confirmed());
-                self.heard(&key, &downstream, &outcome).await?;
             }
+            Retaken::HeldBack(halt) => self.held_back(&key, &downstream, halt, done),
             // Another sweeper, or the service itself, is at it or was.
             Retaken::Missing | Retaken::Refused(Refused::Moved { .. }) => {}
             Retaken::Refused(why) => {
@@ -284,29 +301,14 @@ impl Sweeper {
         Ok(())
     }
 
-    /// Whether the downstream answers, for its breaker.
-    async fn heard<R>(&self, key: &ClaimKey, downstream: &str, outcome: &Outcome<R>) -> Result<(), Error> {
-        let answers = match outcome {
-            Outcome::Confirmed(_) | Outcome::Abandoned { .. } => true,
-            // "Accepted" with an id is an answer, too.
-            Outcome::InDoubt { .. } => {
-                let now = self.inner.earmark.store().find(key).await?;
-                now.is_some_and(|now| now.facts.provider_ref.is_some())
-            }
-            Outcome::Retryable { .. } => false,
-            Outcome::Held { .. } | Outcome::InFlight { .. } | Outcome::Escalated | Outcome::Mismatch => {
-                return Ok(());
-            }
-        };
-        if answers {
-            if self.inner.breakers.answered(downstream) {
-                self.inner.aside.recall(downstream);
-                tracing::info!(downstream, "answers again");
-            }
-        } else if self.inner.breakers.failed(downstream) {
-            tracing::warn!(downstream, "fails in a row: it is called once in each pass until it answers");
+    /// Its downstream is not to be called now: the claim waits, and others come before it.
+    fn held_back(&self, key: &ClaimKey, downstream: &str, halt: Halt, done: &mut Pass) {
+        match halt {
+            Halt::Paused => done.paused += 1,
+            Halt::Limited { .. } => done.limited += 1,
+            _ => done.rested += 1,
         }
-        Ok(())
+        self.step_aside(key, Some(downstream));
     }
 
     fn step_aside(&self, key: &ClaimKey, downstream: Option<&str>) {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use earmark_claim::state::{Refused, Taking};
 use earmark_claim::{Backoff, ClaimKey, Claimed, Failure, NewClaim, Receipt, State, Taken, Walk, When};
 use earmark_tests::claims::{LEASE, age, in_state, key, keyed, natural, never, new_claim, store, won};
-use earmark_tests::{Backend, TestDb, per_backend};
+use earmark_tests::{Backend, TestDb, per_layout};
 
-per_backend! {
+per_layout! {
     async fn only_claims_whose_time_has_come_are_due(db: TestDb) {
         let store = store(&db).await;
         for state in State::ALL {

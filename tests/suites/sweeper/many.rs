@@ -4,7 +4,7 @@ use earmark_effects::Earmark;
 use earmark_effects::stub::Stub;
 use earmark_sweeper::{Sweeper, SweeperOptions};
 use earmark_tests::claims::{key, natural, store};
-use earmark_tests::fill::{fill, text_and_number};
+use earmark_tests::old::copy;
 use earmark_tests::{TestDb, per_backend};
 
 use crate::kit::{KIND, World, new, past_lease};
@@ -54,10 +54,4 @@ pub async fn copies(db: &TestDb, n: u32) {
     let micros = past_lease().as_micros();
     let columns = ["due_at", "created_at", "window_from"].map(|c| format!("{c} = {c} - {micros}")).join(", ");
     db.execute(&format!("UPDATE earmark_claim SET {columns}")).await.unwrap();
-}
-
-/// Makes `PREFIX1` to `PREFIXn-1` out of `PREFIX0`.
-pub async fn copy(db: &TestDb, prefix: &str, n: u32) {
-    let id = text_and_number(db.backend(), prefix, "{n}");
-    fill(db, &format!("{prefix}0"), 1..u64::from(n), &[("message_id", &id)]).await;
 }

@@ -2,6 +2,7 @@
 
 pub mod claims;
 pub mod counters;
+pub mod crowd;
 pub mod db;
 pub mod effects;
 pub mod fault;

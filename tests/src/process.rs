@@ -44,14 +44,19 @@ pub fn declared(is_keyed: bool) -> Declared {
 impl Service {
     /// Starts it; `test` is the full name of the test that calls [`serve`]. It is killed when it is dropped.
     pub fn start(&self, test: &str) -> Child {
-        Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", test, "--nocapture"])
-            .env(VARIABLE, serde_json::to_string(self).expect("json"))
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("a process")
+        start(test, VARIABLE, self)
     }
+}
+
+/// This program, to run one test alone, which finds in `variable` what it is to do.
+pub(crate) fn start(test: &str, variable: &str, what: &impl Serialize) -> Child {
+    Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", test, "--nocapture"])
+        .env(variable, serde_json::to_string(what).expect("json"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("a process")
 }
 
 /// Tells a process to stop, and waits until it has.

@@ -24,3 +24,5 @@ mod rows;
 mod settle;
 #[path = "conformance/startup.rs"]
 mod startup;
+#[path = "conformance/together.rs"]
+mod together;

@@ -11,9 +11,17 @@ mod in_doubt;
 mod many;
 #[path = "sweeper/open.rs"]
 mod open;
+#[path = "sweeper/processes.rs"]
+mod processes;
 #[path = "sweeper/report.rs"]
 mod report;
 #[path = "sweeper/schedule.rs"]
 mod schedule;
 #[path = "sweeper/sidecar.rs"]
 mod sidecar;
+
+/// A service or sweeper of its own process, where this program was started as one.
+#[tokio::test]
+async fn member() {
+    earmark_tests::crowd::take_part().await;
+}

@@ -105,7 +105,8 @@ impl ClaimStore {
         }
         let lanes = pools.dialect.lanes(options.write_connections);
         let db = Arc::new(Db::new(pools, options.contention_retries));
-        let group = Arc::new(Group::new(db.clone(), lanes, options.queue_capacity, options.patience));
+        let (capacity, patience) = (options.queue_capacity, options.patience);
+        let group = Arc::new(Group::new(db.clone(), writer.tasks(), lanes, capacity, patience));
         let inner =
             Inner { db, group, writer, options, namespace: found.namespace, non_durable: found.non_durable };
         Ok(Self { inner: Arc::new(inner) })

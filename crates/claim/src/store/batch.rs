@@ -34,20 +34,24 @@ pub(super) struct Written {
 pub(super) enum Ours {
     All,
     These(HashSet<Token>),
+    /// Some of them: the database says how many, and not which.
+    Some,
 }
 
 impl Ours {
-    pub(super) fn has(&self, token: &Token) -> bool {
+    /// Whether a row was written; `None`: nobody knows before it is read.
+    pub(super) fn knows(&self, token: &Token) -> Option<bool> {
         match self {
-            Self::All => true,
-            Self::These(tokens) => tokens.contains(token),
+            Self::All => Some(true),
+            Self::These(tokens) => Some(tokens.contains(token)),
+            Self::Some => None,
         }
     }
 
     /// Whether anything was written, as far as is known.
     pub(super) fn is_any(&self) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Some => true,
             Self::These(tokens) => !tokens.is_empty(),
         }
     }

@@ -284,6 +284,10 @@ pub(crate) fn by_key(dialect: Dialect, sql: &'static str, key: &ClaimKey) -> Sta
 pub(crate) fn by_keys(dialect: Dialect, sql: &'static str, keys: &[&ClaimKey]) -> Statement {
     let parts = [ClaimKey::tenant, ClaimKey::consumer, ClaimKey::message_id];
     let values = match dialect {
+        // Without the feature there is no store on it, and no type for an array.
+        #[cfg(not(feature = "postgres"))]
+        Dialect::Postgres => Vec::new(),
+        #[cfg(feature = "postgres")]
         Dialect::Postgres => {
             let array = |part: fn(&ClaimKey) -> &str| {
                 let texts = keys.iter().map(|key| Value::from(part(key))).collect();

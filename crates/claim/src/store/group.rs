@@ -10,14 +10,15 @@
 //!                                  └── at most `Lanes` batches at once; a key is in one of them only
 //! ```
 
+mod alone;
 mod queue;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot};
+use tokio_util::task::TaskTracker;
 
 use super::bind::Insert;
 use super::ordinary::{Confirm, First, Inserted};
@@ -34,6 +35,8 @@ const LOST_IN_A_ROW: u32 = 4;
 /// The queue and those who empty it.
 pub(crate) struct Group {
     db: Arc<Db>,
+    /// Whatever answers somebody is counted here: `close` waits for it.
+    tasks: TaskTracker,
     lanes: Lanes,
     patience: Duration,
     capacity: usize,
@@ -46,9 +49,16 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(db: Arc<Db>, lanes: Lanes, capacity: usize, patience: Duration) -> Self {
+    pub(super) fn new(
+        db: Arc<Db>,
+        tasks: TaskTracker,
+        lanes: Lanes,
+        capacity: usize,
+        patience: Duration,
+    ) -> Self {
         Self {
             db,
+            tasks,
             lanes,
             patience,
             capacity,
@@ -59,33 +69,42 @@ impl Group {
         }
     }
 
-    /// Inserts claims, together with whatever else waits: those of one call in one batch, as far as it holds them. An answer for each, in order.
+    /// Inserts claims, together with whatever else waits: those of one call in one batch, as far as it holds them. An answer for each, in
+    /// order. More than the queue holds enter it one part after the other; an error means that nothing entered.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         writer: &Writer,
-        inserts: impl ExactSizeIterator<Item = Arc<Insert>>,
+        mut inserts: impl ExactSizeIterator<Item = Arc<Insert>>,
     ) -> Result<Vec<oneshot::Receiver<Result<Inserted, Error>>>, Error> {
-        let deadline = Instant::now() + self.patience;
-        self.enter(&self.claims_room, inserts.len(), "claim").await?;
         let mut answers = Vec::with_capacity(inserts.len());
-        let waiting = inserts.map(|insert| {
-            let (answer, answered) = oneshot::channel();
-            answers.push(answered);
-            let (id, bytes) = (id_of(&insert.key), insert.claim.request.len());
-            Waiting { job: insert, id, bytes, deadline, answer }
-        });
-        self.submit(writer, |queue, group| {
-            let mut blocked = Vec::new();
-            for claim in waiting {
-                if queue.blocked.contains_key(&claim.id) {
-                    group.claims_room.add_permits(1);
-                    blocked.push(claim);
-                } else {
-                    queue.claims.push_back(claim);
-                }
+        while inserts.len() > 0 {
+            let part = inserts.len().min(self.capacity);
+            let deadline = Instant::now() + self.patience;
+            let entered = self.enter(&self.claims_room, part, "claim").await;
+            let entered = entered.and_then(|()| {
+                let waiting = inserts.by_ref().take(part).map(|insert| {
+                    let (answer, answered) = oneshot::channel();
+                    answers.push(answered);
+                    let (id, bytes) = (id_of(&insert.key), insert.claim.request.len());
+                    Waiting { job: insert, id, bytes, deadline, answer }
+                });
+                self.submit(writer, |queue, group| {
+                    let mut blocked = Vec::new();
+                    for claim in waiting {
+                        if queue.blocked.contains_key(&claim.id) {
+                            group.claims_room.add_permits(1);
+                            blocked.push(claim);
+                        } else {
+                            queue.claims.push_back(claim);
+                        }
+                    }
+                    blocked
+                })
+            });
+            if let Err(error) = entered {
+                return refuse_the_rest(answers, inserts.len(), error);
             }
-            blocked
-        })?;
+        }
         Ok(answers)
     }
 
@@ -93,21 +112,29 @@ impl Group {
     pub(crate) async fn confirm(
         self: &Arc<Self>,
         writer: &Writer,
-        confirms: impl ExactSizeIterator<Item = Arc<Confirm>>,
+        mut confirms: impl ExactSizeIterator<Item = Arc<Confirm>>,
     ) -> Result<Vec<oneshot::Receiver<Result<bool, Error>>>, Error> {
-        let deadline = Instant::now() + self.patience;
-        self.enter(&self.confirms_room, confirms.len(), "settle").await?;
         let mut answers = Vec::with_capacity(confirms.len());
-        let waiting = confirms.map(|confirm| {
-            let (answer, answered) = oneshot::channel();
-            answers.push(answered);
-            let (id, bytes) = (id_of(&confirm.key), confirm.receipt.as_ref().map_or(0, |r| r.bytes.len()));
-            Waiting { job: confirm, id, bytes, deadline, answer }
-        });
-        self.submit(writer, |queue, _| {
-            queue.confirms.extend(waiting);
-            Vec::new()
-        })?;
+        while confirms.len() > 0 {
+            let part = confirms.len().min(self.capacity);
+            let deadline = Instant::now() + self.patience;
+            let entered = self.enter(&self.confirms_room, part, "settle").await;
+            let entered = entered.and_then(|()| {
+                let waiting = confirms.by_ref().take(part).map(|confirm| {
+                    let (answer, answered) = oneshot::channel();
+                    answers.push(answered);
+                    let bytes = confirm.receipt.as_ref().map_or(0, |r| r.bytes.len());
+                    Waiting { id: id_of(&confirm.key), job: confirm, bytes, deadline, answer }
+                });
+                self.submit(writer, |queue, _| {
+                    queue.confirms.extend(waiting);
+                    Vec::new()
+                })
+            });
+            if let Err(error) = entered {
+                return refuse_the_rest(answers, confirms.len(), error);
+            }
+        }
         Ok(answers)
     }
 
@@ -116,26 +143,17 @@ impl Group {
         self.lock().claims.len()
     }
 
-    /// Takes places in the queue, which are given back when the rows leave it.
+    /// Takes places in the queue, all at once and no more than it has; they are given back when the rows leave it.
     async fn enter(&self, room: &Semaphore, places: usize, what: &'static str) -> Result<(), Error> {
-        let mut left = places;
-        while left > 0 {
-            // More than the queue holds can never enter together.
-            let some = u32::try_from(left.min(self.capacity)).unwrap_or(u32::MAX);
-            match room.try_acquire_many(some) {
-                Ok(places) => places.forget(),
-                Err(_) => {
-                    match Box::pin(tokio::time::timeout(self.patience, room.acquire_many(some))).await {
-                        Ok(Ok(places)) => places.forget(),
-                        Ok(Err(_)) => return Err(Error::Closed),
-                        Err(_) => {
-                            room.add_permits(places - left);
-                            return Err(Error::Busy { what, waited: self.patience });
-                        }
-                    }
-                }
-            }
-            left -= some as usize;
+        let places = u32::try_from(places).unwrap_or(u32::MAX);
+        if let Ok(places) = room.try_acquire_many(places) {
+            places.forget();
+            return Ok(());
+        }
+        match Box::pin(tokio::time::timeout(self.patience, room.acquire_many(places))).await {
+            Ok(Ok(places)) => places.forget(),
+            Ok(Err(_)) => return Err(Error::Closed),
+            Err(_) => return Err(Error::Busy { what, waited: self.patience }),
         }
         Ok(())
     }
@@ -214,19 +232,25 @@ impl Group {
             Ok(written) => {
                 let mut lost = Vec::new();
                 for claim in batch.claims {
-                    if written.claims.has(&claim.job.token) {
+                    if written.claims.knows(&claim.job.token) == Some(true) {
                         claim.answer(Ok(Inserted::New { at: written.at, handed_over }));
                     } else {
                         lost.push(claim);
                     }
                 }
+                let mut untold = Vec::new();
                 for confirm in batch.confirms {
-                    let is_written = written.confirms.has(&confirm.job.facts.token);
-                    confirm.answer(Ok(is_written));
+                    match written.confirms.knows(&confirm.job.facts.token) {
+                        Some(is_written) => confirm.answer(Ok(is_written)),
+                        None => untold.push(confirm),
+                    }
+                }
+                if !untold.is_empty() {
+                    self.tasks.spawn(self.clone().read_outcomes(untold, handed_over));
                 }
                 self.count_lost(lost.len(), written.claims.is_any());
                 if !lost.is_empty() {
-                    tokio::spawn(self.clone().read_for_all(lost, handed_over));
+                    self.tasks.spawn(self.clone().read_for_all(lost, handed_over));
                 }
             }
             Err(error) => {
@@ -243,14 +267,10 @@ impl Group {
                 };
                 // Outcomes first here too.
                 for confirm in batch.confirms {
-                    let (db, first) = (self.db.clone(), first.clone());
-                    tokio::spawn(async move {
-                        let written = db.confirm(&confirm.job, first).await;
-                        confirm.answer(written);
-                    });
+                    self.confirm_alone(confirm, first.clone());
                 }
                 for claim in batch.claims {
-                    tokio::spawn(self.clone().insert_alone(claim, first.clone()));
+                    self.tasks.spawn(self.clone().insert_alone(claim, first.clone()));
                 }
             }
         }
@@ -284,37 +304,6 @@ impl Group {
         }
     }
 
-    /// What the losers of a batch lost to, in one read.
-    async fn read_for_all(self: Arc<Self>, lost: Vec<Claiming>, handed_over: Instant) {
-        let keys: Vec<&ClaimKey> = lost.iter().map(|claim| &claim.job.key).collect();
-        let mut found = match self.db.rows(&keys).await {
-            Ok(found) => found,
-            // Each for itself, then.
-            Err(_) => HashMap::new(),
-        };
-        for claim in lost {
-            match found.remove(&claim.job.key) {
-                // An earlier try of the same insert, of which nobody knew.
-                Some(view) if view.facts.token == claim.job.token => {
-                    claim.answer(Ok(Inserted::New { at: None, handed_over }));
-                }
-                Some(view) => claim.answer(Ok(Inserted::Exists(Box::new(view)))),
-                None => {
-                    tokio::spawn(self.clone().insert_alone(claim, First::Try));
-                }
-            }
-        }
-    }
-
-    /// One claim by itself; when it turns out that a stranger's transaction holds its key, in the lane of those.
-    async fn insert_alone(self: Arc<Self>, claim: Claiming, first: First) {
-        let mut hold = None;
-        let blocked = || hold = Some(self.block(claim.id));
-        let inserted = self.db.insert(&claim.job, first, claim.deadline, blocked).await;
-        claim.answer(inserted);
-        drop(hold);
-    }
-
     /// Keeps a key out of the batches for as long as the answer lives.
     fn block(self: &Arc<Self>, id: u64) -> Blocked {
         *self.lock().blocked.entry(id).or_default() += 1;
@@ -343,6 +332,26 @@ impl Group {
             tokio::time::sleep_until(next.into()).await;
         }
     }
+}
+
+/// What some of a call's rows get that did not enter; the call itself, where none did.
+fn refuse_the_rest<A>(
+    mut answers: Vec<oneshot::Receiver<Result<A, Error>>>,
+    rest: usize,
+    error: Error,
+) -> Result<Vec<oneshot::Receiver<Result<A, Error>>>, Error> {
+    if answers.is_empty() {
+        return Err(error);
+    }
+    for _ in 0..rest {
+        let (answer, answered) = oneshot::channel();
+        let _ = answer.send(Err(match error {
+            Error::Busy { what, waited } => Error::Busy { what, waited },
+            _ => Error::Closed,
+        }));
+        answers.push(answered);
+    }
+    Ok(answers)
 }
 
 /// Waits for an answer. Without one the store has been closed meanwhile.

@@ -42,6 +42,11 @@ impl Writer {
         if self.tasks.is_closed() { Err(Error::Closed) } else { Ok(counted) }
     }
 
+    /// Where tasks are counted for which `close` waits.
+    pub(crate) fn tasks(&self) -> TaskTracker {
+        self.tasks.clone()
+    }
+
     /// Runs a task to its end, for nobody in particular.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(task, &self.handle);

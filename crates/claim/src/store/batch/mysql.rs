@@ -42,8 +42,12 @@ pub(super) async fn write(
             Err(error) => return Err(error),
         }
     };
-    // It does not say which; whoever is not told that all are written reads its row back.
-    let ours = if usize::try_from(affected) == Ok(asked) { Ours::All } else { Ours::none() };
+    // Rows that the statement matched: the driver asks for that, and each of them changes.
+    let ours = match usize::try_from(affected) {
+        Ok(0) => Ours::none(),
+        Ok(all) if all == asked => Ours::All,
+        _ => Ours::Some,
+    };
     Ok(if confirms.is_empty() {
         Written { claims: ours, confirms: Ours::none(), at: None }
     } else {

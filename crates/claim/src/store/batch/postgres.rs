@@ -41,7 +41,7 @@ pub(super) async fn write(
         tx.commit().await?;
         rows
     };
-    let row = rows.first().ok_or_else(|| DbErr::RecordNotFound("the answer to a batch".into()))?;
+    let row = rows.first().ok_or_else(|| DbErr::Custom("the answer to a batch".into()))?;
     let at: Option<i64> = row.try_get(1).map_err(failed)?;
     Ok(Written {
         claims: ours(row, 0, 2, claims.len())?,
@@ -56,7 +56,7 @@ fn ours(row: &PgRow, count: usize, tokens: usize, asked: usize) -> Result<Ours, 
         return Ok(Ours::All);
     }
     let tokens: Option<Vec<Vec<u8>>> = row.try_get(tokens).map_err(failed)?;
-    let read = |token: Vec<u8>| token.try_into().map(Token).map_err(|_| DbErr::Type("a token".into()));
+    let read = |token: Vec<u8>| token.try_into().map(Token).map_err(|_| DbErr::Custom("a token".into()));
     Ok(Ours::These(tokens.unwrap_or_default().into_iter().map(read).collect::<Result<HashSet<_>, _>>()?))
 }
 

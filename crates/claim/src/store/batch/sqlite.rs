@@ -44,7 +44,7 @@ fn ours(rows: &[QueryResult], asked: usize) -> Result<Ours, DbErr> {
     }
     let token = |row: &QueryResult| -> Result<Token, DbErr> {
         let bytes: Vec<u8> = row.try_get_by_index(0)?;
-        bytes.try_into().map(Token).map_err(|_| DbErr::Type("a token".into()))
+        bytes.try_into().map(Token).map_err(|_| DbErr::Custom("a token".into()))
     };
     Ok(Ours::These(rows.iter().map(token).collect::<Result<HashSet<_>, _>>()?))
 }

@@ -5,6 +5,9 @@
 //! `UPDATE … SET` assigns from left to right and reads what it has just assigned: in `APPLY`, `last_end_at` reads the old
 //! `due_at` and so must stand before it.
 //!
+//! In batches bytes come in hex, as `MEDIUMTEXT` (16 MiB, beyond what a batch holds): of a `LONGTEXT`, MariaDB 10.11 writes an empty `UNHEX` where the
+//! rows pass through a temporary table of its own.
+//!
 //! For claims there is no `ON DUPLICATE KEY`, which answers a duplicate as if it were an insert, and no `INSERT IGNORE`, which cuts values: a
 //! duplicate is error 1062, and a row under the very key.
 
@@ -90,7 +93,7 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
     amount_minor BIGINT PATH '$[5]', currency CHAR(3) PATH '$[6]', token CHAR(32) PATH '$[7]',
     not_before_at BIGINT PATH '$[8]', not_before_in BIGINT PATH '$[9]', send_by_at BIGINT PATH '$[10]', send_by_in BIGINT PATH '$[11]',
     fingerprint CHAR(64) PATH '$[12]', idempotency_key VARBINARY(512) PATH '$[13]', reference VARCHAR(16) PATH '$[14]',
-    request LONGTEXT PATH '$[15]', traceparent VARCHAR(64) PATH '$[16]', supersedes VARCHAR(16) PATH '$[17]',
+    request MEDIUMTEXT PATH '$[15]', traceparent VARCHAR(64) PATH '$[16]', supersedes VARCHAR(16) PATH '$[17]',
     place INT PATH '$[18]')) AS r
 STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
     place INT PATH '$[0]', kind VARCHAR(128) PATH '$[1]', form VARCHAR(32) PATH '$[2]', downstream VARCHAR(64) PATH '$[3]',
@@ -105,7 +108,7 @@ WHERE e.tenant IS NULL"
     confirm_batch: concat!(
 "UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]',
-    token CHAR(32) PATH '$[3]', provider_ref VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[4]', receipt LONGTEXT PATH '$[5]',
+    token CHAR(32) PATH '$[3]', provider_ref VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[4]', receipt MEDIUMTEXT PATH '$[5]',
     receipt_type VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[6]', receipt_len BIGINT PATH '$[7]', receipt_digest CHAR(64) PATH '$[8]')) AS s
 STRAIGHT_JOIN earmark_claim AS c
     ON c.tenant = s.tenant AND c.consumer = s.consumer AND c.message_id = s.message_id

@@ -94,7 +94,7 @@ RETURNING token, created_at"
 FROM json_each(?) AS s
 WHERE (c.tenant, c.consumer, c.message_id) = (s.value ->> 0, s.value ->> 1, s.value ->> 2)
     AND c.state = 'in_flight' AND c.fence = 1 AND c.token = unhex(s.value ->> 3)
-RETURNING c.token"
+RETURNING token"
 ),
     apply: concat!(
 "UPDATE earmark_claim SET

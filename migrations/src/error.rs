@@ -42,6 +42,25 @@ pub enum Error {
         /// What the database has.
         found: String,
     },
+    /// The number of partitions that was asked for cannot be had.
+    #[error("{wanted} partitions cannot be had: {why}")]
+    Partitions {
+        /// What was asked for.
+        wanted: u32,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The tables are there already, in another number of partitions.
+    #[error(
+        "the claims of this database are in {found} partitions, not {wanted} (0: not partitioned): that is chosen when the \
+         tables are made; leave the option out, or make a new database and move the claims by hand"
+    )]
+    OtherPartitions {
+        /// What was asked for.
+        wanted: u32,
+        /// What the database has.
+        found: u32,
+    },
     /// Newer code has migrated the database past what this code can read.
     #[error(
         "this database has schema {found}, which code for schema {breaking} or later can read, and this code knows \

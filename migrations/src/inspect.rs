@@ -6,6 +6,7 @@ use crate::{
     Dialect, Error,
     error::While,
     meta::{self, Meta},
+    partitions,
     sql::newest,
 };
 
@@ -32,6 +33,8 @@ pub struct Inspection {
     pub namespace: Option<String>,
     /// Whether the guard is installed.
     pub guard: bool,
+    /// In how many partitions the claims are; 0: in one table.
+    pub partitions: u32,
     /// Indexes of ours that are not there.
     pub missing_indexes: Vec<&'static str>,
 }
@@ -52,7 +55,16 @@ pub async fn inspect(db: &impl ConnectionTrait) -> Result<Inspection, Error> {
         }
     }
     let guard = version > 0 && meta::guard_exists(db, dialect).await?;
-    Ok(Inspection { version, breaking, newest: newest(dialect), namespace, guard, missing_indexes })
+    let partitions = partitions::count(db, dialect).await?;
+    Ok(Inspection {
+        version,
+        breaking,
+        newest: newest(dialect),
+        namespace,
+        guard,
+        partitions,
+        missing_indexes,
+    })
 }
 
 async fn index_exists(

@@ -27,6 +27,7 @@ mod host;
 mod inspect;
 mod lock;
 mod meta;
+mod partitions;
 mod run;
 mod sql;
 
@@ -34,5 +35,6 @@ pub use error::Error;
 #[cfg(feature = "sea-orm-migration")]
 pub use host::migrations;
 pub use inspect::{Inspection, inspect};
+pub use partitions::partitioned;
 pub use run::{Options, Report, run};
 pub use sql::{Dialect, Migration, guard_sql, sql};

@@ -1,5 +1,7 @@
 //! The runner: reads the version, applies what is missing, writes the namespace.
 
+use std::borrow::Cow;
+
 use sea_orm::{ConnectionTrait, DatabaseConnection, Statement};
 
 use crate::{
@@ -8,6 +10,7 @@ use crate::{
     guard_sql,
     lock::Locked,
     meta::{self, Meta},
+    partitions,
     sql::{newest, sql},
 };
 
@@ -27,6 +30,9 @@ pub struct Options {
     /// The run is one transaction anyway; with this it leaves no prepared statement behind on the server that it was lent, and
     /// minds none that it finds there. Needs a pool whose statement cache is off.
     pub pooler: bool,
+    /// PostgreSQL: claims and events in so many hash partitions by the claim's key, 2 to 256; `None`: in one table each. Chosen when the
+    /// tables are made; a database keeps what it has.
+    pub partitions: Option<u32>,
 }
 
 /// What [`run`] found and did.
@@ -43,6 +49,8 @@ pub struct Report {
     pub namespace: String,
     /// Whether this run installed the guard.
     pub guard_installed: bool,
+    /// In how many partitions the claims are; 0: in one table.
+    pub partitions: u32,
 }
 
 /// Brings the tables up to date, and does nothing if they are.
@@ -59,6 +67,7 @@ pub struct Report {
 ///
 /// # Errors
 /// - [`Error::BadNamespace`], [`Error::OtherNamespace`]: the namespace asked for cannot be had.
+/// - [`Error::Partitions`], [`Error::OtherPartitions`]: the partitions asked for cannot be had.
 /// - [`Error::TooNew`]: newer code has changed the tables beyond what this code can read.
 /// - [`Error::Locked`]: another runner holds the lock on MySQL and does not end. PostgreSQL and SQLite say the same as an
 ///   [`Error::Database`] while waiting for the lock or beginning the transaction.
@@ -68,6 +77,9 @@ pub async fn run(db: &DatabaseConnection, options: &Options) -> Result<Report, E
     let dialect = Dialect::of(db.get_database_backend())?;
     if let Some(namespace) = &options.namespace {
         check_namespace(namespace)?;
+    }
+    if let Some(count) = options.partitions {
+        partitions::check(dialect, count)?;
     }
     let locked = Locked::take(db, dialect, options.pooler).await?;
     let outcome = apply(&locked.tx, dialect, options, newest(dialect)).await;
@@ -93,12 +105,24 @@ pub(crate) async fn apply(
         return Err(Error::OtherNamespace { wanted: wanted.clone(), found: found.clone() });
     }
 
+    let found = partitions::count(db, dialect).await?;
+    if let Some(wanted) = options.partitions
+        && before.version > 0
+        && wanted != found
+    {
+        return Err(Error::OtherPartitions { wanted, found });
+    }
+
     let mut applied = Vec::new();
     let missing = before.version + 1..=up_to;
     for migration in sql(dialect).iter().filter(|migration| missing.contains(&migration.version)) {
         let doing = || format!("applying {}", migration.name);
         if migration.version == 1 {
-            first(db, dialect, migration.sql, options.namespace.as_deref()).await.while_(doing())?;
+            let script = match options.partitions {
+                Some(count) => Cow::Owned(partitions::partitioned(migration.sql, count)?),
+                None => Cow::Borrowed(migration.sql),
+            };
+            first(db, dialect, &script, options.namespace.as_deref()).await.while_(doing())?;
         } else {
             db.execute_unprepared(migration.sql).await.while_(doing())?;
         }
@@ -114,7 +138,8 @@ pub(crate) async fn apply(
 
     let after = Meta::read(db, dialect).await?;
     let namespace = after.namespace.ok_or(Error::Meta { name: "namespace", found: "nothing".to_owned() })?;
-    Ok(Report { from: before.version, to: after.version, applied, namespace, guard_installed })
+    let partitions = partitions::count(db, dialect).await?;
+    Ok(Report { from: before.version, to: after.version, applied, namespace, guard_installed, partitions })
 }
 
 /// The first migration, and the namespace with it.

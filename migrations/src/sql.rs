@@ -61,7 +61,7 @@ pub fn sql(dialect: Dialect) -> &'static [Migration] {
     }
 }
 
-/// The optional triggers that refuse an illegal move, a shrinking fence or revision and the deletion of an open claim,
+/// The optional triggers that refuse an illegal move, a shrinking fence or revision, and the purge and deletion of an open claim,
 /// typed by hand. See [`Options::guard`](crate::Options::guard).
 pub fn guard_sql(dialect: Dialect) -> &'static str {
     match dialect {

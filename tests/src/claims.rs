@@ -266,20 +266,6 @@ pub async fn in_state(db: &TestDb, store: &ClaimStore, key: &ClaimKey, state: St
     age(db, key, Duration::from_millis(5)).await;
 }
 
-/// Drops what a purge drops, as the purge will.
-pub async fn purge(db: &TestDb, key: &ClaimKey) {
-    let rows = db
-        .execute(&format!(
-            "UPDATE earmark_claim SET purged_at = closed_at, request = NULL, receipt = NULL \
-             WHERE consumer = '{}' AND message_id = '{}'",
-            key.consumer(),
-            key.message_id()
-        ))
-        .await
-        .expect("an update");
-    assert_eq!(rows, 1, "{key} is there");
-}
-
 /// How many rows a table has.
 pub async fn count(db: &EmptyDb, table: &str) -> i64 {
     db.number(&format!("SELECT COUNT(*) FROM {table}")).await

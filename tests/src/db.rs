@@ -33,6 +33,9 @@ const CHECK_CONNECTIONS_MAX: u32 = 4;
 /// A server that was started for the tests answers at once; one under load may not.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Enough that the claims of a test are in several.
+pub const PARTITIONS: u32 = 4;
+
 /// A database that the tests run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
@@ -84,14 +87,20 @@ impl TestDb {
     /// Makes one; dropping it takes it away.
     pub async fn new(backend: Backend) -> Self {
         if backend == Backend::Postgres {
-            return Self(EmptyDb::on_server(backend, Some(postgres_template().await)).await);
+            return Self(EmptyDb::on_server(backend, Some(postgres_template(None).await)).await);
         }
         let db = EmptyDb::new(backend).await;
         // A connection of its own, closed before the pool for the checks is used (see `earmark_migrations::run`).
         let own = connect(db.url(), 1).await;
-        migrate(&own).await;
+        migrate(&own, None).await;
         own.close().await.unwrap();
         Self(db)
+    }
+
+    /// On PostgreSQL, with claims and events in [`PARTITIONS`] hash partitions.
+    pub async fn partitioned() -> Self {
+        let template = postgres_template(Some(PARTITIONS)).await;
+        Self(EmptyDb::on_server(Backend::Postgres, Some(template)).await)
     }
 }
 
@@ -195,9 +204,12 @@ impl Drop for EmptyDb {
 
 /// Waits until no two processes make the template at once, and makes it if it is not there. A copy of it takes a
 /// fraction of the time of a migration.
-async fn postgres_template() -> String {
+async fn postgres_template(partitions: Option<u32>) -> String {
     let server = Backend::Postgres.server();
-    let name = template_name(Dialect::Postgres);
+    let name = match partitions {
+        None => template_name(Dialect::Postgres),
+        Some(count) => format!("{}_p{count}", template_name(Dialect::Postgres)),
+    };
     let half_made = format!("{name}_new");
     let admin = connect(server.as_str(), 1).await;
     let known = format!("SELECT 1 AS found FROM pg_database WHERE datname = '{name}'");
@@ -212,7 +224,7 @@ async fn postgres_template() -> String {
                 .unwrap();
             admin.execute_unprepared(&format!("CREATE DATABASE {half_made}")).await.unwrap();
             let own = connect(&database(&server, &half_made), 1).await;
-            migrate(&own).await;
+            migrate(&own, partitions).await;
             own.close().await.unwrap();
             // The last connection may take a moment to be gone; the server waits 5 seconds for it by itself.
             let rename = format!("ALTER DATABASE {half_made} RENAME TO {name}");
@@ -237,8 +249,9 @@ fn template_name(dialect: Dialect) -> String {
     )
 }
 
-async fn migrate(db: &DatabaseConnection) {
-    earmark_migrations::run(db, &earmark_migrations::Options::default())
+async fn migrate(db: &DatabaseConnection, partitions: Option<u32>) {
+    let options = earmark_migrations::Options { partitions, ..earmark_migrations::Options::default() };
+    earmark_migrations::run(db, &options)
         .await
         .unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)));
 }
@@ -315,6 +328,50 @@ pub async fn on<D: Fresh, F: Future<Output = ()>>(backend: Backend, body: impl F
     } else {
         println!("not run in quick mode");
     }
+}
+
+/// The same over the partitioned layout of PostgreSQL. Called by [`per_layout!`](crate::per_layout).
+pub async fn on_partitions<F: Future<Output = ()>>(body: impl FnOnce(TestDb) -> F) {
+    if Backend::all().contains(&Backend::Postgres) {
+        body(TestDb::partitioned().await).await;
+    } else {
+        println!("not run in quick mode");
+    }
+}
+
+/// [`per_backend!`](crate::per_backend), and a fourth test over the partitioned layout of PostgreSQL: for what must mean the same in
+/// every layout. Its argument is a [`TestDb`].
+#[macro_export]
+macro_rules! per_layout {
+    ($($(#[$meta:meta])* async fn $name:ident($db:ident: $type:ty) $body:block)+) => {$(
+        $(#[$meta])*
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            async fn body($db: $type) $body
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                $crate::db::on($crate::Backend::Sqlite, body).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                $crate::db::on($crate::Backend::Postgres, body).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres_partitioned() {
+                $crate::db::on_partitions(body).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn mariadb() {
+                $crate::db::on($crate::Backend::MariaDb, body).await;
+            }
+        }
+    )+};
 }
 
 /// One async test body, one test for each backend, named after it.

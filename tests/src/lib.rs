@@ -7,6 +7,7 @@ pub mod db;
 pub mod effects;
 pub mod fault;
 pub mod http;
+pub mod old;
 pub mod pgbouncer;
 pub mod process;
 pub mod provider;

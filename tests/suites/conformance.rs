@@ -16,6 +16,8 @@ mod join_errors;
 mod keys;
 #[path = "conformance/life.rs"]
 mod life;
+#[path = "conformance/pause.rs"]
+mod pause;
 #[path = "conformance/race.rs"]
 mod race;
 #[path = "conformance/rows.rs"]

@@ -16,10 +16,14 @@ mod dropped;
 mod http;
 #[path = "effects/joined.rs"]
 mod joined;
+#[path = "effects/limits.rs"]
+mod limits;
 #[path = "effects/once.rs"]
 mod once;
 #[path = "effects/panics.rs"]
 mod panics;
+#[path = "effects/pause.rs"]
+mod pause;
 #[path = "effects/redelivery.rs"]
 mod redelivery;
 #[path = "effects/requests.rs"]

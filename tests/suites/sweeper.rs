@@ -11,6 +11,8 @@ mod in_doubt;
 mod many;
 #[path = "sweeper/open.rs"]
 mod open;
+#[path = "sweeper/pause.rs"]
+mod pause;
 #[path = "sweeper/processes.rs"]
 mod processes;
 #[path = "sweeper/report.rs"]

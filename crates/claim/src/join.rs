@@ -17,12 +17,12 @@ use crate::store::write::append_once_in;
 use crate::take::{Started, Taken};
 use crate::time::Timestamp;
 
-/// What `claim_in` answers: a held claim, or what it lost to.
+/// What `claim_in` and `claim_held` answer: a held claim, or what it lost to.
 #[derive(Debug)]
 #[must_use = "a duplicate is a value here, not an error"]
 pub enum Joined {
-    /// Written in your transaction. It can begin only after that has been committed; if the process dies after the
-    /// commit, the sweep performs it; if the transaction is rolled back, it never was.
+    /// By `claim_in`: written in your transaction. It can begin only after that has been committed; if the process dies after the
+    /// commit, the sweep performs it; if the transaction is rolled back, it never was. By `claim_held`: committed.
     Held(Claim<Held>),
     /// The key exists; your transaction goes on.
     Lost(Claimed),
@@ -36,7 +36,7 @@ pub enum Begun {
     Started(Started),
     /// The transaction in which the claim was made has not been committed (or was rolled back).
     NotCommitted(Claim<Held>),
-    /// Not to be sent yet; the sweep begins it then.
+    /// Not to be sent yet; the sweep begins it, not before then.
     NotYet {
         /// From when.
         from: Timestamp,

@@ -67,23 +67,32 @@ impl fmt::Debug for Answer {
 ///
 /// It is bytes: [`Receipt::decode`] reads them as `R`, and a receipt that a newer `R` cannot read is a confirmed effect all the same.
 pub struct Receipt<R = serde_json::Value> {
-    /// The provider's answer; `None` where the claim was confirmed without one (a ruling, a webhook, a statement),
-    /// or where the answer has been purged.
+    /// The provider's answer; `None` where the claim was confirmed without one (a ruling, a webhook, a statement). Of an answer
+    /// that was [`purged`](Receipt::purged) the content type, the length and the digest are left, and no bytes.
     pub answer: Option<Answer>,
     /// The provider's id on file.
     pub provider_ref: Option<String>,
+    /// Whether the claim is a tombstone: the body of its answer has been dropped.
+    pub purged: bool,
     type_: PhantomData<fn() -> R>,
 }
 
 impl<R> Receipt<R> {
     /// Of an answer and the provider's id.
     pub fn new(answer: Option<Answer>, provider_ref: Option<String>) -> Self {
-        Self { answer, provider_ref: provider_ref.map(provider_id), type_: PhantomData }
+        Self { answer, provider_ref: provider_ref.map(provider_id), purged: false, type_: PhantomData }
+    }
+
+    /// What a tombstone has left of it.
+    pub(crate) fn of_tombstone(answer: Option<Answer>, provider_ref: Option<String>) -> Self {
+        let answer = answer.map(|answer| Answer { bytes: Vec::new(), ..answer });
+        Self { purged: true, ..Self::new(answer, provider_ref) }
     }
 
     /// The same receipt, to be read as another type.
     pub fn cast<S>(self) -> Receipt<S> {
-        Receipt { answer: self.answer, provider_ref: self.provider_ref, type_: PhantomData }
+        let Self { answer, provider_ref, purged, .. } = self;
+        Receipt { answer, provider_ref, purged, type_: PhantomData }
     }
 }
 
@@ -91,10 +100,13 @@ impl<R: DeserializeOwned> Receipt<R> {
     /// Reads the answer as JSON of type `R`.
     ///
     /// # Errors
-    /// [`Undecoded`]: no answer on file, an answer that was cut, or one that `R` does not fit. The effect is
+    /// [`Undecoded`]: no answer on file, an answer that was purged or cut, or one that `R` does not fit. The effect is
     /// confirmed in every case.
     pub fn decode(&self) -> Result<R, Undecoded> {
         let answer = self.answer.as_ref().ok_or(Undecoded::NoAnswer)?;
+        if self.purged {
+            return Err(Undecoded::Purged { len: answer.len });
+        }
         if answer.is_cut() {
             return Err(Undecoded::Cut { kept: answer.bytes.len(), len: answer.len });
         }
@@ -104,13 +116,20 @@ impl<R: DeserializeOwned> Receipt<R> {
 
 impl<R> Clone for Receipt<R> {
     fn clone(&self) -> Self {
-        Self::new(self.answer.clone(), self.provider_ref.clone())
+        let Self { answer, provider_ref, purged, .. } = self;
+        Self {
+            answer: answer.clone(),
+            provider_ref: provider_ref.clone(),
+            purged: *purged,
+            type_: PhantomData,
+        }
     }
 }
 
 impl<R> fmt::Debug for Receipt<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Receipt({:?}, {:?})", self.provider_ref, self.answer)
+        let purged = if self.purged { ", purged" } else { "" };
+        write!(f, "Receipt({:?}, {:?}{purged})", self.provider_ref, self.answer)
     }
 }
 
@@ -118,9 +137,16 @@ impl<R> fmt::Debug for Receipt<R> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Undecoded {
-    /// Confirmed without a response: by a person, a webhook or a statement; or the response was purged.
+    /// Confirmed without a response: by a person, a webhook or a statement.
     #[error("confirmed, with no response on file")]
     NoAnswer,
+    /// The claim is a tombstone: the body of the response has been dropped, as old as it is. Its content type, length and digest
+    /// are in [`Receipt::answer`].
+    #[error("confirmed, but the {len} bytes of the response have been purged")]
+    Purged {
+        /// Bytes received.
+        len: u64,
+    },
     /// The answer was longer than is kept.
     #[error("confirmed, but only {kept} of {len} bytes of the response are on file")]
     Cut {
@@ -176,6 +202,19 @@ mod tests {
         assert!(answer.is_cut());
         assert_eq!((answer.bytes.len(), answer.len), (ANSWER_BYTES_MAX, ANSWER_BYTES_MAX as u64 + 1));
         assert!(matches!(Receipt::<u32>::new(Some(answer), None).decode(), Err(Undecoded::Cut { .. })));
+    }
+
+    #[test]
+    fn of_a_purged_answer_all_but_the_body_is_left() {
+        let old = Answer::json(&serde_json::json!(7)).expect("json");
+        let receipt =
+            Receipt::<u8>::of_tombstone(Some(old.clone()), Some("ch_1".into())).cast::<u32>().clone();
+        assert!(receipt.purged && matches!(receipt.decode(), Err(Undecoded::Purged { len: 1 })));
+        let answer = receipt.answer.expect("what is left of it");
+        assert_eq!((&answer.content_type, answer.digest), (&old.content_type, old.digest));
+        assert!(answer.bytes.is_empty() && receipt.provider_ref.as_deref() == Some("ch_1"));
+        let ruled = Receipt::<u32>::of_tombstone(None, None);
+        assert!(matches!(ruled.decode(), Err(Undecoded::NoAnswer)));
     }
 
     #[test]

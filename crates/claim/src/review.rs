@@ -347,7 +347,7 @@ impl ClaimStore {
     }
 }
 
-fn person(what: &'static str, actor: &str, reason: &str) -> Result<(), Error> {
+pub(crate) fn person(what: &'static str, actor: &str, reason: &str) -> Result<(), Error> {
     let mut faults = Vec::new();
     if actor.trim().is_empty() || actor.len() > 128 || actor.chars().any(char::is_control) {
         faults.push("name who decides, in 1 to 128 bytes without control characters".to_owned());

@@ -5,6 +5,7 @@ use sea_orm::{ConnectionTrait, DbErr, QueryResult, Value};
 use crate::error::Error;
 use crate::key::ClaimKey;
 use crate::list::readable;
+use crate::pause::Pause;
 use crate::store::ClaimStore;
 use crate::store::bind;
 use crate::store::row::{ClaimView, EventView, OrphanView, SweeperView, key_of};
@@ -27,6 +28,8 @@ pub struct Snapshot {
     pub orphans: Vec<OrphanView>,
     /// Every sweeper's last sign of life.
     pub sweepers: Vec<SweeperView>,
+    /// Every pause that stands, and every one that began or ended since that moment.
+    pub pauses: Vec<Pause>,
 }
 
 impl ClaimStore {
@@ -47,6 +50,7 @@ async fn snapshot(db: &Db, from: Timestamp) -> Result<Snapshot, Error> {
     let read = async |sql: &'static str, values: Vec<Value>| {
         tx.query_all_raw(bind::statement(dialect, sql, values)).await.map_err(unavailable)
     };
+    let pauses = read(sql.pauses, crate::pause::since(from)).await?;
     let from: Value = from.as_micros().into();
     let now = read(sql.now, Vec::new()).await?;
     let claims = read(sql.report_claims, vec![from.clone(), from.clone()]).await?;
@@ -67,6 +71,7 @@ async fn snapshot(db: &Db, from: Timestamp) -> Result<Snapshot, Error> {
         events,
         orphans: orphans.iter().map(OrphanView::read).collect::<Result<_, _>>()?,
         sweepers: sweepers.iter().map(SweeperView::read).collect::<Result<_, _>>()?,
+        pauses: pauses.iter().map(Pause::read).collect::<Result<_, _>>()?,
     })
 }
 

@@ -10,11 +10,13 @@ use futures_util::FutureExt;
 
 use crate::erased::Performer;
 use crate::error::Error;
+use crate::gate::Pass;
 use crate::telemetry;
 
 /// Performs an in-flight claim and settles it. Whatever the effect does (an error, a panic, no answer in time), its end is recorded.
 pub(crate) async fn attempt(
     store: &ClaimStore,
+    mut pass: Pass,
     claim: Claim<InFlight>,
     downstream: &str,
     performer: &dyn Performer,
@@ -27,7 +29,9 @@ pub(crate) async fn attempt(
         downstream: downstream.to_owned(),
     };
     let begun = Instant::now();
+    pass.begin();
     let outcome = call(&claim, performer, request).await;
+    pass.end(&outcome);
     labels.attempt(&outcome, begun);
     let receipt = outcome.as_ref().ok().cloned();
     let settled = store.settle(claim, outcome, backoff).await?;

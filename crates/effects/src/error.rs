@@ -23,6 +23,14 @@ pub enum Error {
     /// The transaction in which the claim was made has not been committed, or was rolled back. Nothing was sent; the claim is handed back.
     #[error("the transaction in which the claim was made has not been committed")]
     NotCommitted(Box<earmark_claim::Claim<earmark_claim::Held>>),
+    /// The downstream is not to be called now. Nothing was written, and nothing was sent.
+    #[error("{downstream} is not to be called now: {}", .halt.as_str())]
+    HeldBack {
+        /// The downstream.
+        downstream: String,
+        /// Why.
+        halt: crate::gate::Halt,
+    },
     /// The service is shutting down: no new claims are made. Give the message back.
     #[error("shutting down: no new claims are made")]
     Closing,

@@ -9,6 +9,8 @@ pub mod credentials;
 mod effect;
 mod erased;
 mod error;
+mod gate;
+mod held_back;
 #[cfg(feature = "http")]
 pub mod http;
 mod outcome;
@@ -24,6 +26,7 @@ pub use earmark_claim as claim;
 pub use earmark_claim::Look;
 pub use effect::{Description, Effect};
 pub use error::Error;
+pub use gate::{Halt, Limits};
 pub use outcome::Outcome;
 pub use probe::{Probe, Subject};
 pub use registry::Builder;

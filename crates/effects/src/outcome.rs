@@ -9,9 +9,9 @@ use earmark_claim::{Claimed, ErrorClass, Receipt, Timestamp};
 pub enum Outcome<R> {
     /// It happened: now, or earlier.
     Confirmed(Receipt<R>),
-    /// To be sent later; nothing was sent.
+    /// To be sent later; nothing was sent. The downstream is not to be called now, or the request is not to be sent yet.
     Held {
-        /// When.
+        /// When the sweep may send it, at the earliest: a pause lasts until a person ends it.
         until: Timestamp,
     },
     /// Somebody else is at it.

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::effect::Effect;
 use crate::erased::{AnyEffect, Performer, Typed, Unprobed};
 use crate::error::Error;
+use crate::gate::{Gate, Gates, Limits};
 use crate::probe::Probe;
 use crate::run::Earmark;
 
@@ -26,6 +27,8 @@ pub(crate) struct Entry {
     /// `None`: of a form that the HTTP effect performs.
     pub(crate) performer: Option<Arc<dyn Performer>>,
     pub(crate) probes: bool,
+    /// Of its downstream; one of nobody until everything is built.
+    pub(crate) gate: Arc<Gate>,
 }
 
 /// Collects effects; [`build`](Builder::build) refuses the whole with every fault named.
@@ -36,7 +39,12 @@ pub struct Builder {
     #[cfg(feature = "http")]
     http: Option<Arc<crate::http::HttpEffect>>,
     backoff: Backoff,
+    limits: BTreeMap<String, Limits>,
+    pauses_every: Duration,
 }
+
+/// A pause must be obeyed before a person has finished a cup of tea.
+const PAUSES_EVERY_MAX: Duration = Duration::from_secs(300);
 
 impl Builder {
     pub(crate) fn new(store: ClaimStore) -> Self {
@@ -46,6 +54,8 @@ impl Builder {
             #[cfg(feature = "http")]
             http: None,
             backoff: Backoff::default(),
+            limits: BTreeMap::new(),
+            pauses_every: Duration::from_secs(5),
         }
     }
 
@@ -72,6 +82,7 @@ impl Builder {
             effect: Some(effect.clone()),
             performer: Some(Arc::new(Typed { effect, probe })),
             probes,
+            gate: Arc::default(),
         });
         self
     }
@@ -98,6 +109,7 @@ impl Builder {
             effect: None,
             performer: None,
             probes,
+            gate: Arc::default(),
         });
         self
     }
@@ -105,6 +117,20 @@ impl Builder {
     /// How long open claims wait before they are looked at again.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
+        self
+    }
+
+    /// Limits and breaker of a downstream, **in this process**. Those that are not named have [`Limits::default`]: no limits, and a breaker.
+    pub fn downstream(mut self, name: impl Into<String>, limits: Limits) -> Self {
+        self.limits.insert(name.into(), limits);
+        self
+    }
+
+    /// How often this process reads which downstreams a person has paused, at most; default 5 s. A pause is obeyed after twice that at the
+    /// latest. One row a pause is read, by whichever effect comes first after the interval, in the background; zero reads before every
+    /// effect.
+    pub fn pauses_every(mut self, every: Duration) -> Self {
+        self.pauses_every = every;
         self
     }
 
@@ -117,9 +143,13 @@ impl Builder {
         if !faults.is_empty() {
             return Err(Error::Config(faults));
         }
+        let gates = Gates::new(self.limits, self.pauses_every);
+        let with_gate = |entry: Entry| Entry { gate: gates.of(&entry.downstream), ..entry };
+        let entries = self.entries.into_iter().map(with_gate);
         Ok(Earmark::new(crate::run::Parts {
             store: self.store,
-            entries: self.entries.into_iter().map(|e| (e.kind.clone(), Arc::new(e))).collect(),
+            entries: entries.map(|e| (e.kind.clone(), Arc::new(e))).collect(),
+            gates: Arc::new(gates),
             #[cfg(feature = "http")]
             http: self.http,
             backoff: self.backoff,
@@ -134,6 +164,18 @@ impl Builder {
                 "the backoff goes from {:?} to {:?}: it must wait, and the greatest ceiling cannot be below the first",
                 self.backoff.base, self.backoff.max
             ));
+        }
+        if self.pauses_every > PAUSES_EVERY_MAX {
+            faults.push(format!(
+                "pauses_every is {:?}: a person who pauses a downstream would wait for minutes; at most {PAUSES_EVERY_MAX:?}",
+                self.pauses_every
+            ));
+        }
+        for (name, limits) in &self.limits {
+            faults.extend(limits.faults().into_iter().map(|fault| format!("downstream {name}: {fault}")));
+            if !is_stored_name(name, 64) {
+                faults.push(format!("the downstream {name:?} is no stored name: 1 to 64 ASCII characters"));
+            }
         }
         let options = self.store.options();
         let mut verbatim: BTreeMap<&str, &str> = BTreeMap::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use earmark_claim::state::{Refused, Taking};
+use earmark_claim::state::{Event, Refused, Taking, next};
 use earmark_claim::{
     Backoff, Begun, Claim, ClaimKey, ClaimStore, Claimed, DatabaseTransaction, ErrorClass, Failure,
     Fingerprint, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken, Timestamp, When,
@@ -18,6 +18,7 @@ use crate::attempt::attempt;
 use crate::effect::{Description, Effect};
 use crate::erased::Performer;
 use crate::error::Error;
+use crate::gate::{Gates, Halt, Pass};
 use crate::outcome::Outcome;
 use crate::registry::{Builder, Entry};
 use crate::telemetry;
@@ -37,6 +38,7 @@ pub(crate) struct Parts {
     #[cfg(feature = "http")]
     pub(crate) http: Option<Arc<crate::http::HttpEffect>>,
     pub(crate) backoff: Backoff,
+    pub(crate) gates: Arc<Gates>,
     /// Attempts under way: they outlive the caller that asked for them.
     pub(crate) tasks: TaskTracker,
 }
@@ -65,6 +67,10 @@ impl Earmark {
     /// Claims the message, performs the effect, records the outcome; or says what became of it earlier.
     ///
     /// All of it runs in a task of its own: dropping this future (a client that disconnects, a `select!`) cuts nothing.
+    ///
+    /// Where the downstream is not to be called now (paused by a person, failing in a row, or at its [`Limits`](crate::Limits) for longer
+    /// than their patience), the message is claimed without a call and the answer is [`Outcome::Held`]: it may be acknowledged, and the
+    /// sweep performs the effect later. So somebody must sweep: of opaque kinds, a process with their code.
     ///
     /// # Errors
     /// [`Error::Closing`], [`Error::NotRegistered`], [`Error::Request`]: nothing was written. [`Error::Store`]: let the message be delivered
@@ -159,7 +165,8 @@ impl Earmark {
         Ok(joined)
     }
 
-    /// Begins a held claim after the caller's commit, performs it, and records the outcome.
+    /// Begins a held claim after the caller's commit, performs it, and records the outcome. Where the downstream is not to be called now, the
+    /// claim is left to the sweep, as in [`run`](Earmark::run).
     ///
     /// # Errors
     /// [`Error::Store`]; [`Error::NotCommitted`] with the claim, when the transaction has not been committed. [`Error::Closing`],
@@ -202,7 +209,7 @@ impl Earmark {
         task.await.map_err(|_| Error::Interrupted)?
     }
 
-    fn open(&self) -> Result<(), Error> {
+    pub(crate) fn open(&self) -> Result<(), Error> {
         if self.parts.tasks.is_closed() { Err(Error::Closing) } else { Ok(()) }
     }
 
@@ -214,15 +221,20 @@ impl Earmark {
     async fn claim_call_settle_uncut(&self, key: &ClaimKey, wish: Wish) -> Result<Outcome<Value>, Error> {
         let Wish { entry, new } = wish;
         let performer = self.performer(&entry)?;
+        // Before the claim: a wait after it would be taken from the time to send.
+        let pass = match self.admit(&entry.gate, entry.gate.patience()).await? {
+            Ok(pass) => pass,
+            // Apart, since a future is moved about with all that it may ever hold.
+            Err(halt) => return Box::pin(self.claim_and_leave(key, &entry, new, halt)).await,
+        };
         let request = new.request.clone();
         match self.parts.store.claim(key, new).await? {
             Claimed::Won(claim) => {
                 count_created(key, &entry);
-                self.call_and_settle(claim, &entry.downstream, &*performer, &request).await
+                self.call_and_settle(pass, claim, &entry.downstream, &*performer, &request).await
             }
             // The sweep's own row, which a redelivery may hurry when it is due.
-            // Apart, since a future is moved about with all that it may ever hold.
-            Claimed::Retryable { at } => Box::pin(self.hurry(key, at)).await,
+            Claimed::Retryable { at } => Box::pin(self.hurry(pass, key, at)).await,
             Claimed::Mismatch => {
                 count_mismatch(key, &entry);
                 Ok(Outcome::Mismatch)
@@ -231,15 +243,19 @@ impl Earmark {
         }
     }
 
-    async fn hurry(&self, key: &ClaimKey, at: Timestamp) -> Result<Outcome<Value>, Error> {
+    async fn hurry(&self, pass: Pass, key: &ClaimKey, at: Timestamp) -> Result<Outcome<Value>, Error> {
+        // Its place is free before the sweep's way is gone: two of one limit would wait for each other.
+        drop(pass);
         match self.take_call_settle(key, Taking::Take).await? {
             Retaken::Performed(outcome) => Ok(outcome),
             Retaken::Refused(Refused::NotYet { from, .. }) => Ok(Outcome::Retryable { at: from }),
-            // Somebody was faster, or it is not to be tried again.
-            Retaken::Refused(_) | Retaken::Missing => match self.parts.store.answer(key).await? {
-                Some(claimed) => on_file(claimed),
-                None => Ok(Outcome::Retryable { at }),
-            },
+            // Somebody was faster, or it is not to be tried again, or not now.
+            Retaken::Refused(_) | Retaken::Missing | Retaken::HeldBack(_) => {
+                match self.parts.store.answer(key).await? {
+                    Some(claimed) => on_file(claimed),
+                    None => Ok(Outcome::Retryable { at }),
+                }
+            }
         }
     }
 
@@ -247,8 +263,15 @@ impl Earmark {
         if !self.knows(held.kind()) {
             return Err(not_registered(held.kind()));
         }
+        let Some(gate) = self.gate_of(&held).await? else {
+            return Err(Error::NotCommitted(Box::new(held)));
+        };
+        let pass = match self.admit(&gate, gate.patience()).await? {
+            Ok(pass) => pass,
+            Err(_) => return self.leave(held).await,
+        };
         match self.parts.store.begin(held).await? {
-            Begun::Started(started) => self.perform_started(started).await,
+            Begun::Started(started) => self.perform_started(pass, started).await,
             Begun::NotCommitted(held) => Err(Error::NotCommitted(Box::new(held))),
             Begun::NotYet { from } => Ok(Outcome::Held { until: from }),
             Begun::Gone(claimed) => on_file(claimed),
@@ -261,18 +284,31 @@ impl Earmark {
         if !self.can_perform(&view) {
             return Err(not_registered(&view.kind));
         }
+        // Nobody waits for a turn to take what is not to be taken; the taking itself judges again.
+        let judged = self.judged(&view);
+        let room = self.parts.store.room(judged.declared.call_timeout);
+        if let Err(why) = next(&judged, &Event::Taking { how, room }) {
+            return Ok(Retaken::Refused(why));
+        }
+        let gate = self.parts.gates.of(&view.downstream);
+        let pass = match self.admit(&gate, gate.sweep_patience()).await? {
+            Ok(pass) => pass,
+            Err(halt) => return Ok(Retaken::HeldBack(halt)),
+        };
         let registered = self.registered(&view);
         Ok(match self.parts.store.take_over(key, how, registered.as_ref()).await? {
-            Taken::Started(started) => Retaken::Performed(self.perform_started(started).await?),
+            Taken::Started(started) => Retaken::Performed(self.perform_started(pass, started).await?),
             Taken::Refused(why) => Retaken::Refused(why),
             Taken::Missing => Retaken::Missing,
         })
     }
 
-    async fn perform_started(&self, started: Started) -> Result<Outcome<Value>, Error> {
+    async fn perform_started(&self, pass: Pass, started: Started) -> Result<Outcome<Value>, Error> {
         let Started { claim, view, request } = started;
         match self.performer_of(&view) {
-            Some(performer) => self.call_and_settle(claim, &view.downstream, &*performer, &request).await,
+            Some(performer) => {
+                self.call_and_settle(pass, claim, &view.downstream, &*performer, &request).await
+            }
             // Of a form that this process cannot read: somebody else's to perform, and nothing was sent.
             None => {
                 let key = claim.key().clone();
@@ -287,6 +323,7 @@ impl Earmark {
     /// One attempt, from the permit to the settle.
     async fn call_and_settle(
         &self,
+        pass: Pass,
         claim: Claim<InFlight>,
         downstream: &str,
         performer: &dyn Performer,
@@ -294,7 +331,7 @@ impl Earmark {
     ) -> Result<Outcome<Value>, Error> {
         let (store, key) = (&self.parts.store, claim.key().clone());
         let (settled, receipt) =
-            attempt(store, claim, downstream, performer, request, self.parts.backoff).await?;
+            attempt(store, pass, claim, downstream, performer, request, self.parts.backoff).await?;
         after(store, &key, settled, receipt).await
     }
 
@@ -390,6 +427,8 @@ pub enum Retaken {
     Refused(Refused),
     /// Somebody else is at it, or there is no such claim.
     Missing,
+    /// Its downstream is not to be called now; nothing was taken.
+    HeldBack(Halt),
 }
 
 fn describe(entry: Arc<Entry>, new: NewClaim, description: Description) -> Wish {
@@ -423,7 +462,7 @@ async fn after(
 }
 
 /// What is on file. A claim that was just won is not: it has to be performed.
-fn on_file<R>(claimed: Claimed) -> Result<Outcome<R>, Error> {
+pub(crate) fn on_file<R>(claimed: Claimed) -> Result<Outcome<R>, Error> {
     Outcome::of(claimed).ok_or(Error::Interrupted)
 }
 
@@ -431,12 +470,12 @@ fn not_registered(kind: &str) -> Error {
     Error::NotRegistered(format!("kind {kind:?}"))
 }
 
-fn count_mismatch(key: &ClaimKey, entry: &Entry) {
+pub(crate) fn count_mismatch(key: &ClaimKey, entry: &Entry) {
     let labels = [("consumer", key.consumer().to_owned()), ("kind", entry.kind.clone())];
     metrics::counter!(telemetry::MISMATCHES, &labels).increment(1);
 }
 
-fn count_created(key: &ClaimKey, entry: &Entry) {
+pub(crate) fn count_created(key: &ClaimKey, entry: &Entry) {
     metrics::counter!(
         telemetry::CREATED,
         "consumer" => key.consumer().to_owned(),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use earmark_claim::policy::{look_again, look_wait};
 use earmark_claim::state::{Facts, Finding};
-use earmark_claim::{ClaimView, Declared, Look, State};
+use earmark_claim::{ClaimView, Declared, Look, RepeatSafety, State};
 
 use crate::erased::Performer;
 use crate::error::Error;
@@ -36,6 +36,14 @@ impl Earmark {
         self.parts.entries.get(&view.kind).map(|entry| entry.declared.clone())
     }
 
+    /// For how long providers remember the keys of the effects that are registered here, each with its kind.
+    pub fn key_windows(&self) -> impl Iterator<Item = (&str, Duration)> {
+        self.parts.entries.values().filter_map(|entry| match entry.declared.repeat {
+            RepeatSafety::Keyed { window } => Some((entry.kind.as_str(), window)),
+            RepeatSafety::Natural | RepeatSafety::Never => None,
+        })
+    }
+
     /// The claim's facts as the sweep judges them: on the stricter of what is frozen and what is registered.
     pub fn judged(&self, view: &ClaimView) -> Facts {
         let mut facts = view.facts.clone();
@@ -48,15 +56,19 @@ impl Earmark {
     /// Looks whether a claim in doubt happened, and records what was found. Answers the state that is on file then.
     ///
     /// # Errors
-    /// [`Error::Store`]; [`Error::NotRegistered`] when this process cannot look.
+    /// [`Error::Store`]; [`Error::NotRegistered`] when this process cannot look; [`Error::HeldBack`] when the downstream is not to be asked
+    /// now: it is paused, or at its limits.
     pub async fn look(&self, view: &ClaimView) -> Result<State, Error> {
         let performer =
             self.performer_of(view).ok_or_else(|| Error::NotRegistered(format!("kind {:?}", view.kind)))?;
+        let mut pass = self.admit_look(&view.downstream).await?;
         let request = self.parts.store.request(&view.key).await?.unwrap_or_default();
         // The moment from which the look counts, by the database's clock, and before it begins.
         let begun_at = self.parts.store.now().await?;
         let begun = Instant::now();
+        pass.begin();
         let look = self.look_once(view, &performer, &request).await;
+        drop(pass);
         tracing::debug!(reference = %view.reference, found = ?look.finding, took = ?begun.elapsed(), "looked");
         metrics::counter!(
             telemetry::LOOKS,

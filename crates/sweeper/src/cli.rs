@@ -7,6 +7,8 @@ mod exit;
 mod list;
 mod migrate;
 mod out;
+mod pause;
+mod purge;
 mod report;
 mod resolve;
 mod run;
@@ -34,6 +36,8 @@ enum Command {
     Run(run::Args),
     /// One pass, now.
     Sweep(sweep::Args),
+    /// Drops what is finished and old, or says what it would drop.
+    Purge(purge::Args),
     /// Makes or upgrades the tables, or prints their SQL.
     Migrate(migrate::Args),
     /// Lists claims, by deadline.
@@ -46,6 +50,10 @@ enum Command {
     Resolve(resolve::Args),
     /// Calls a claim off where nothing was sent.
     Cancel(cancel::Args),
+    /// Stops all calls to a downstream.
+    Pause(pause::PauseArgs),
+    /// Ends the pause of a downstream.
+    Resume(pause::ResumeArgs),
     /// Checks configuration, database, sweepers and claims.
     Doctor(doctor::Args),
     /// Shows the whole path on this machine: services that are killed, a provider that loses answers, and a naive control beside it.
@@ -61,12 +69,15 @@ pub(crate) async fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(args).await,
         Command::Sweep(args) => sweep::run(args).await,
+        Command::Purge(args) => purge::run(args).await,
         Command::Migrate(args) => migrate::run(args).await,
         Command::List(args) => list::run(args).await,
         Command::Show(args) => show::run(args).await,
         Command::Report(args) => report::run(args).await,
         Command::Resolve(args) => resolve::run(args).await,
         Command::Cancel(args) => cancel::run(args).await,
+        Command::Pause(args) => pause::pause(args).await,
+        Command::Resume(args) => pause::resume(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::DemoProcess(args) => demo::process(args).await,

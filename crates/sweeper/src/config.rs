@@ -6,6 +6,7 @@
 //! [`SETTINGS`] is the one list of what can be set: unknown keys and variables are recognised by it, and `--help` and the
 //! documents print it.
 
+mod downstreams;
 mod fault;
 mod read;
 mod secret;
@@ -21,9 +22,10 @@ use std::path::Path;
 
 pub use fault::{Fault, Faults};
 pub use secret::{SecretUrl, redacted_url};
-pub use settings::{CREDENTIAL_KEYS, SETTINGS, Setting, help};
+pub use settings::{CREDENTIAL_KEYS, DOWNSTREAM_KEYS, SETTINGS, Setting, help};
 pub use types::{
-    Config, Credential, Database, HttpClient, Listen, Origin, ReportFiles, Scheme, SecretSource, Sweep, When,
+    Config, Credential, Database, HttpClient, Listen, Origin, Purge, ReportFiles, Scheme, SecretSource,
+    Sweep, When,
 };
 
 /// The environment that the configuration reads.

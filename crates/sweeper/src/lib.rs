@@ -5,11 +5,13 @@
 #[cfg(feature = "sidecar")]
 pub mod config;
 mod error;
+mod purge;
 pub mod report;
 mod schedule;
 mod sweep;
 pub mod telemetry;
 
 pub use error::Error;
+pub use purge::{PurgeOptions, Purged, Purger};
 pub use schedule::Schedule;
 pub use sweep::{Pass, Sweeper, SweeperOptions, Vitals};

@@ -14,6 +14,7 @@ use tokio_cron_scheduler::{Job, JobScheduler};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
+use crate::purge::Purger;
 use crate::sweep::Sweeper;
 
 /// After so many strikes that were not heard the loop sweeps by itself, and says so.
@@ -100,21 +101,9 @@ impl Sweeper {
     /// # Errors
     /// [`Error::Schedule`] when the scheduler cannot be started.
     pub async fn run(&self, schedule: &Schedule, stop: CancellationToken) -> Result<(), Error> {
-        let strike = Arc::new(Notify::new());
         // What a crash left behind is not made to wait for the first strike.
-        strike.notify_one();
-        let mut metronome = Some(start(schedule, strike.clone()).await?);
-        while let Some(heard) = next(schedule, &strike, &stop).await {
-            if heard == Heard::Silence {
-                tracing::error!(
-                    "the scheduler has fallen silent; sweeping without it, and starting it again"
-                );
-                end(metronome.take()).await;
-                match start(schedule, strike.clone()).await {
-                    Ok(new) => metronome = Some(new),
-                    Err(error) => tracing::error!(%error, "the scheduler cannot be started again"),
-                }
-            }
+        let mut metronome = Metronome::start(schedule, true).await?;
+        while metronome.strikes(&stop).await {
             match self.try_run_once(&stop).await {
                 Ok(Some(pass)) if pass.due > 0 => tracing::info!(?pass, "swept"),
                 Ok(Some(_)) => tracing::debug!("nothing due"),
@@ -123,8 +112,66 @@ impl Sweeper {
                 Err(_) => {}
             }
         }
-        end(metronome).await;
+        metronome.end().await;
         Ok(())
+    }
+}
+
+impl Purger {
+    /// Purges on schedule until `stop`, then ends after the batch under way. A run that fails is logged and counted, and the next one goes on.
+    ///
+    /// # Errors
+    /// [`Error::Schedule`] when the scheduler cannot be started.
+    pub async fn run(&self, schedule: &Schedule, stop: CancellationToken) -> Result<(), Error> {
+        let mut metronome = Metronome::start(schedule, false).await?;
+        while metronome.strikes(&stop).await {
+            match self.run_once(&stop, |_| {}).await {
+                Ok(purged) => tracing::info!(?purged, "purged"),
+                Err(error) => {
+                    let error = earmark_claim::failure::chain(&error);
+                    tracing::error!(error, "a purge failed; the next one goes on where it stopped");
+                }
+            }
+        }
+        metronome.end().await;
+        Ok(())
+    }
+}
+
+/// A schedule that strikes, and goes on by itself when the scheduler does not.
+struct Metronome<'a> {
+    schedule: &'a Schedule,
+    strike: Arc<Notify>,
+    scheduler: Option<JobScheduler>,
+}
+
+impl<'a> Metronome<'a> {
+    /// `at_once`: the first strike does not wait for its time.
+    async fn start(schedule: &'a Schedule, at_once: bool) -> Result<Self, Error> {
+        let strike = Arc::new(Notify::new());
+        if at_once {
+            strike.notify_one();
+        }
+        let scheduler = Some(start(schedule, strike.clone()).await?);
+        Ok(Self { schedule, strike, scheduler })
+    }
+
+    /// Waits for the next occasion; `false`: to stop.
+    async fn strikes(&mut self, stop: &CancellationToken) -> bool {
+        let Some(heard) = next(self.schedule, &self.strike, stop).await else { return false };
+        if heard == Heard::Silence {
+            tracing::error!("the scheduler has fallen silent; going on without it, and starting it again");
+            end(self.scheduler.take()).await;
+            match start(self.schedule, self.strike.clone()).await {
+                Ok(new) => self.scheduler = Some(new),
+                Err(error) => tracing::error!(%error, "the scheduler cannot be started again"),
+            }
+        }
+        true
+    }
+
+    async fn end(self) {
+        end(self.scheduler).await;
     }
 }
 

@@ -12,14 +12,14 @@ use std::time::Instant;
 use earmark_claim::policy::{Act, Cause, decide};
 use earmark_claim::state::Taking;
 use earmark_claim::{ClaimKey, ClaimView, State};
-use earmark_effects::{Earmark, Outcome, Retaken};
+use earmark_effects::{Earmark, Halt, Retaken};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::telemetry;
-use aside::{Aside, Breakers};
+use aside::Aside;
 use causes::Causes;
 pub use options::{Pass, SweeperOptions};
 use vitals::Life;
@@ -37,7 +37,6 @@ struct Inner {
     /// One pass at a time here; across processes passes may overlap.
     busy: tokio::sync::Mutex<()>,
     aside: Aside,
-    breakers: Breakers,
     causes: Causes,
     life: Life,
     passes: AtomicU64,
@@ -63,7 +62,6 @@ impl Sweeper {
             options,
             busy: tokio::sync::Mutex::new(()),
             aside: Aside::default(),
-            breakers: Breakers::default(),
             causes: Causes::default(),
             life: Life::new(),
             passes: AtomicU64::new(0),
@@ -130,7 +128,7 @@ impl Sweeper {
 
     async fn bounded_pass(&self, stop: &CancellationToken) -> Result<Pass, Error> {
         let Inner { earmark, options, .. } = &*self.inner;
-        self.inner.breakers.new_pass();
+        self.recall().await?;
         let due = earmark.store().due(options.share_max, options.batch_max, self.inner.aside.now()).await?;
         let mut pass = Pass { due: due.len() as u64, ..Pass::default() };
         let free = Arc::new(Semaphore::new(options.concurrency));
@@ -157,6 +155,22 @@ impl Sweeper {
         let passes = self.inner.passes.fetch_add(1, Ordering::Relaxed) + 1;
         earmark.store().heartbeat(&options.name, env!("CARGO_PKG_VERSION"), passes).await?;
         Ok(pass)
+    }
+
+    /// Claims that stepped aside because of their downstream return when it may be called as ever; one of them, when it may be sampled.
+    async fn recall(&self) -> Result<(), Error> {
+        let Inner { earmark, aside, .. } = &*self.inner;
+        for downstream in aside.downstreams() {
+            if earmark.halted(&downstream).await?.is_some() {
+                continue;
+            }
+            if earmark.is_failing(&downstream) {
+                aside.recall_one(&downstream);
+            } else {
+                aside.recall(&downstream);
+            }
+        }
+        Ok(())
     }
 
     /// One claim: what it needs, as far as this process can.
@@ -195,8 +209,16 @@ impl Sweeper {
                     return self.perform(&view, how, done).await;
                 }
                 Act::Look if earmark.can_look(&view) => {
-                    done.looked += 1;
-                    done.confirmed += u64::from(earmark.look(&view).await? == State::Confirmed);
+                    match earmark.look(&view).await {
+                        Ok(state) => {
+                            done.looked += 1;
+                            done.confirmed += u64::from(state == State::Confirmed);
+                        }
+                        Err(earmark_effects::Error::HeldBack { halt, .. }) => {
+                            self.held_back(&view, halt, done)
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
                     return Ok(());
                 }
                 Act::Perform(_) | Act::Look => {
@@ -224,17 +246,12 @@ impl Sweeper {
     }
 
     async fn perform(&self, view: &ClaimView, how: Taking, done: &mut Pass) -> Result<(), Error> {
-        if !self.inner.breakers.admits(&view.downstream) {
-            done.rested += 1;
-            self.step_aside(&view.key, Some(&view.downstream));
-            return Ok(());
-        }
         match self.inner.earmark.retake(&view.key, how).await? {
             Retaken::Performed(outcome) => {
                 done.performed += 1;
                 done.confirmed += u64::from(outcome.is_confirmed());
-                self.heard(view, &outcome).await?;
             }
+            Retaken::HeldBack(halt) => self.held_back(view, halt, done),
             Retaken::Refused(why) => {
                 let why = earmark_claim::failure::chain(&why);
                 tracing::debug!(key = %view.key, why, "not taken");
@@ -246,30 +263,14 @@ impl Sweeper {
         Ok(())
     }
 
-    /// Whether the downstream answers, for its breaker.
-    async fn heard<R>(&self, view: &ClaimView, outcome: &Outcome<R>) -> Result<(), Error> {
-        let downstream = &view.downstream;
-        let answers = match outcome {
-            Outcome::Confirmed(_) | Outcome::Abandoned { .. } => true,
-            // "Accepted" with an id is an answer, too.
-            Outcome::InDoubt { .. } => {
-                let now = self.inner.earmark.store().find(&view.key).await?;
-                now.is_some_and(|now| now.facts.provider_ref.is_some())
-            }
-            Outcome::Retryable { .. } => false,
-            Outcome::Held { .. } | Outcome::InFlight { .. } | Outcome::Escalated | Outcome::Mismatch => {
-                return Ok(());
-            }
-        };
-        if answers {
-            if self.inner.breakers.answered(downstream) {
-                self.inner.aside.recall(downstream);
-                tracing::info!(downstream, "answers again");
-            }
-        } else if self.inner.breakers.failed(downstream) {
-            tracing::warn!(downstream, "fails in a row: it is called once in each pass until it answers");
+    /// Its downstream is not to be called now: the claim waits, and others come before it.
+    fn held_back(&self, view: &ClaimView, halt: Halt, done: &mut Pass) {
+        match halt {
+            Halt::Paused => done.paused += 1,
+            Halt::Limited { .. } => done.limited += 1,
+            _ => done.rested += 1,
         }
-        Ok(())
+        self.step_aside(&view.key, Some(&view.downstream));
     }
 
     fn step_aside(&self, key: &ClaimKey, downstream: Option<&str>) {

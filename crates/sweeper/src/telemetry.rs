@@ -14,10 +14,19 @@ pub const RUNS: &str = "earmark_sweep_runs_total";
 pub const LAST_SUCCESS: &str = "earmark_sweep_last_success_timestamp_seconds";
 /// Histogram, seconds: how long a pass took.
 pub const SECONDS: &str = "earmark_sweep_duration_seconds";
-/// Counter: what was done with due claims, by action (`doubt`, `expire`, `perform`, `look`, `escalate`, `leave`, `rest`, `fail`).
+/// Counter: what was done with due claims, by action (`doubt`, `expire`, `perform`, `look`, `escalate`, `leave`, `rest`, `pause`, `limit`, `fail`).
 pub const ACTIONS: &str = "earmark_sweep_actions_total";
 /// Counter: claims handed to a person, by consumer, kind, downstream and error_class.
 pub const ESCALATED: &str = "earmark_claim_escalated_total";
+
+/// Counter: purges, by result (`ok`, `failed`).
+pub const PURGE_RUNS: &str = "earmark_purge_runs_total";
+/// Gauge, seconds since the epoch: the last purge that came to its end or was stopped.
+pub const PURGE_LAST_SUCCESS: &str = "earmark_purge_last_success_timestamp_seconds";
+/// Histogram, seconds: how long a purge took, its rests included.
+pub const PURGE_SECONDS: &str = "earmark_purge_duration_seconds";
+/// Counter: rows, by action (`purge`: claims that became tombstones, `delete`: tombstones that went, `event`: events that went).
+pub const PURGE_ROWS: &str = "earmark_purge_rows_total";
 
 /// Gauge: open claims, by consumer, kind, downstream and state.
 pub const OPEN: &str = "earmark_claim_open";
@@ -29,7 +38,8 @@ pub const OPEN_AMOUNT: &str = "earmark_claim_open_amount_minor";
 pub const OPEN_READ: &str = "earmark_claim_open_read_timestamp_seconds";
 
 /// Every label of [`ACTIONS`], so that all start at zero.
-const ACTION_WORDS: [&str; 8] = ["doubt", "expire", "perform", "look", "escalate", "leave", "rest", "fail"];
+const ACTION_WORDS: [&str; 10] =
+    ["doubt", "expire", "perform", "look", "escalate", "leave", "rest", "pause", "limit", "fail"];
 
 /// Makes every series at zero, so that a rate can be taken from the first scrape on.
 pub fn start() {
@@ -38,6 +48,30 @@ pub fn start() {
     }
     for action in ACTION_WORDS {
         metrics::counter!(ACTIONS, "action" => action).absolute(0);
+    }
+}
+
+/// The same for a purge, where one is configured.
+pub fn start_purge() {
+    for result in ["ok", "failed"] {
+        metrics::counter!(PURGE_RUNS, "result" => result).absolute(0);
+    }
+    for action in ["purge", "delete", "event"] {
+        metrics::counter!(PURGE_ROWS, "action" => action).absolute(0);
+    }
+}
+
+pub(crate) fn purged(action: &'static str, claims: u64, events: u64) {
+    metrics::counter!(PURGE_ROWS, "action" => action).increment(claims);
+    metrics::counter!(PURGE_ROWS, "action" => "event").increment(events);
+}
+
+pub(crate) fn purge_ended(success: bool, took: Duration) {
+    metrics::counter!(PURGE_RUNS, "result" => if success { "ok" } else { "failed" }).increment(1);
+    if success {
+        metrics::histogram!(PURGE_SECONDS).record(took.as_secs_f64());
+        #[allow(clippy::cast_precision_loss)] // exact until the year 285,000,000
+        metrics::gauge!(PURGE_LAST_SUCCESS).set(chrono::Utc::now().timestamp() as f64);
     }
 }
 
@@ -52,6 +86,8 @@ pub(crate) fn passed(pass: &Pass, took: Duration) {
         pass.escalated,
         pass.left,
         pass.rested,
+        pass.paused,
+        pass.limited,
         pass.failed,
     ];
     for (action, n) in ACTION_WORDS.into_iter().zip(done) {

@@ -281,6 +281,32 @@ CREATE TABLE IF NOT EXISTS earmark_sweeper (
     CONSTRAINT earmark_sweeper_version_check CHECK (OCTET_LENGTH(version) BETWEEN 1 AND 64)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Downstreams that nothing is sent to, by a person's word: one row a pause, kept when it is over. At most one of a
+-- downstream is not over: it is inserted with the next number, and only where none is.
+CREATE TABLE IF NOT EXISTS earmark_pause (
+    downstream    VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    seq           BIGINT NOT NULL,
+    at            BIGINT NOT NULL,
+    actor         VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    reason        VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    resumed_at    BIGINT NULL,
+    resumed_by    VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
+    resume_reason VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
+
+    PRIMARY KEY (downstream, seq),
+    CONSTRAINT earmark_pause_downstream_check CHECK (OCTET_LENGTH(downstream) BETWEEN 1 AND 64),
+    CONSTRAINT earmark_pause_seq_check CHECK (seq >= 1),
+    CONSTRAINT earmark_pause_at_check CHECK (at BETWEEN 1000000000000000 AND 9999999999999999),
+    CONSTRAINT earmark_pause_actor_check CHECK (OCTET_LENGTH(actor) BETWEEN 1 AND 128),
+    CONSTRAINT earmark_pause_reason_check CHECK (OCTET_LENGTH(reason) BETWEEN 1 AND 4096),
+    CONSTRAINT earmark_pause_resumed_at_check CHECK (resumed_at BETWEEN 1000000000000000 AND 9999999999999999),
+    CONSTRAINT earmark_pause_resumed_by_check CHECK (OCTET_LENGTH(resumed_by) BETWEEN 1 AND 128),
+    CONSTRAINT earmark_pause_resume_reason_check CHECK (OCTET_LENGTH(resume_reason) BETWEEN 1 AND 4096),
+    -- Over: all three, or none.
+    CONSTRAINT earmark_pause_over_check CHECK (
+        (resumed_at IS NULL) = (resumed_by IS NULL) AND (resumed_at IS NULL) = (resume_reason IS NULL))
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- schema_version: what this script makes. schema_breaking: the oldest code that can read it.
 -- namespace: enters every idempotency key, so that a copy of this database does not speak for the original.
 CREATE TABLE IF NOT EXISTS earmark_meta (

@@ -41,6 +41,14 @@ BEGIN
             CONCAT('earmark_claim_guard: revision must not shrink (', OLD.revision, ' to ', NEW.revision, ')');
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = refusal;
     END IF;
+    -- What is open needs its request and its history; and what was purged does not come back.
+    IF OLD.purged_at IS NULL AND NEW.purged_at IS NOT NULL AND NEW.state NOT IN ('confirmed', 'abandoned') THEN
+        SET refusal = CONCAT('earmark_claim_guard: an open claim (', NEW.state, ') must not be purged');
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = refusal;
+    END IF;
+    IF OLD.purged_at IS NOT NULL AND NEW.purged_at IS NULL THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'earmark_claim_guard: a purged claim stays a tombstone';
+    END IF;
 END;
 
 DROP TRIGGER IF EXISTS earmark_claim_guard_delete;

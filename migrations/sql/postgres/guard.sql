@@ -34,6 +34,14 @@ BEGIN
         RAISE EXCEPTION 'earmark_claim_guard: revision must not shrink (% to %)', OLD.revision, NEW.revision
             USING ERRCODE = 'check_violation';
     END IF;
+    -- What is open needs its request and its history; and what was purged does not come back.
+    IF OLD.purged_at IS NULL AND NEW.purged_at IS NOT NULL AND NEW.state NOT IN ('confirmed', 'abandoned') THEN
+        RAISE EXCEPTION 'earmark_claim_guard: an open claim (%) must not be purged', NEW.state
+            USING ERRCODE = 'check_violation';
+    END IF;
+    IF OLD.purged_at IS NOT NULL AND NEW.purged_at IS NULL THEN
+        RAISE EXCEPTION 'earmark_claim_guard: a purged claim stays a tombstone' USING ERRCODE = 'check_violation';
+    END IF;
     RETURN NEW;
 END
 $guard$;

@@ -277,6 +277,32 @@ CREATE TABLE earmark_sweeper (
     CONSTRAINT earmark_sweeper_pkey PRIMARY KEY (name)
 ) STRICT;
 
+-- Downstreams that nothing is sent to, by a person's word: one row a pause, kept when it is over. At most one of a
+-- downstream is not over: it is inserted with the next number, and only where none is.
+CREATE TABLE earmark_pause (
+    downstream    TEXT NOT NULL
+        CONSTRAINT earmark_pause_downstream_check CHECK (length(CAST(downstream AS BLOB)) BETWEEN 1 AND 64),
+    seq           INTEGER NOT NULL
+        CONSTRAINT earmark_pause_seq_check CHECK (seq >= 1),
+    at            INTEGER NOT NULL
+        CONSTRAINT earmark_pause_at_check CHECK (at BETWEEN 1000000000000000 AND 9999999999999999),
+    actor         TEXT NOT NULL
+        CONSTRAINT earmark_pause_actor_check CHECK (length(CAST(actor AS BLOB)) BETWEEN 1 AND 128),
+    reason        TEXT NOT NULL
+        CONSTRAINT earmark_pause_reason_check CHECK (length(CAST(reason AS BLOB)) BETWEEN 1 AND 4096),
+    resumed_at    INTEGER
+        CONSTRAINT earmark_pause_resumed_at_check CHECK (resumed_at BETWEEN 1000000000000000 AND 9999999999999999),
+    resumed_by    TEXT
+        CONSTRAINT earmark_pause_resumed_by_check CHECK (length(CAST(resumed_by AS BLOB)) BETWEEN 1 AND 128),
+    resume_reason TEXT
+        CONSTRAINT earmark_pause_resume_reason_check CHECK (length(CAST(resume_reason AS BLOB)) BETWEEN 1 AND 4096),
+
+    CONSTRAINT earmark_pause_pkey PRIMARY KEY (downstream, seq),
+    -- Over: all three, or none.
+    CONSTRAINT earmark_pause_over_check CHECK (
+        (resumed_at IS NULL) = (resumed_by IS NULL) AND (resumed_at IS NULL) = (resume_reason IS NULL))
+) STRICT;
+
 -- schema_version: what this script makes. schema_breaking: the oldest code that can read it.
 -- namespace: enters every idempotency key, so that a copy of this database does not speak for the original.
 CREATE TABLE earmark_meta (

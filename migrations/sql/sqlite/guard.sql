@@ -53,6 +53,17 @@ BEGIN
     WHERE OLD.state = 'abandoned' AND NEW.state = 'retryable' AND OLD.doubt;
     SELECT RAISE(ABORT, 'earmark_claim_guard: fence must not shrink') WHERE NEW.fence < OLD.fence;
     SELECT RAISE(ABORT, 'earmark_claim_guard: revision must not shrink') WHERE NEW.revision < OLD.revision;
+    -- What is open needs its request and its history; and what was purged does not come back.
+    SELECT CASE NEW.state
+        WHEN 'held' THEN RAISE(ABORT, 'earmark_claim_guard: an open claim (held) must not be purged')
+        WHEN 'in_flight' THEN RAISE(ABORT, 'earmark_claim_guard: an open claim (in_flight) must not be purged')
+        WHEN 'retryable' THEN RAISE(ABORT, 'earmark_claim_guard: an open claim (retryable) must not be purged')
+        WHEN 'in_doubt' THEN RAISE(ABORT, 'earmark_claim_guard: an open claim (in_doubt) must not be purged')
+        WHEN 'escalated' THEN RAISE(ABORT, 'earmark_claim_guard: an open claim (escalated) must not be purged')
+    END
+    WHERE OLD.purged_at IS NULL AND NEW.purged_at IS NOT NULL;
+    SELECT RAISE(ABORT, 'earmark_claim_guard: a purged claim stays a tombstone')
+    WHERE OLD.purged_at IS NOT NULL AND NEW.purged_at IS NULL;
 END;
 
 -- A row that is gone lets a redelivered message act again.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use earmark_claim::{ClaimKey, Claimed, NewClaim, State, When};
 use earmark_tests::claims::{in_state, key, never, new_claim, store};
-use earmark_tests::{Backend, TestDb, per_backend};
+use earmark_tests::{Backend, TestDb, per_layout};
 
-per_backend! {
+per_layout! {
     async fn only_claims_whose_time_has_come_are_due(db: TestDb) {
         let store = store(&db).await;
         for state in State::ALL {

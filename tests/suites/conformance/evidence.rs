@@ -8,10 +8,11 @@ use earmark_claim::{
     Recorded, Settled, State,
 };
 use earmark_tests::claims::{
-    begin, count, done, eventually, evidence, history, in_state, key, never, new_claim, purge, receipt, soon,
-    state, store, view, waits_for_a_lock, won,
+    begin, count, done, eventually, evidence, history, in_state, key, never, new_claim, receipt, soon, state,
+    store, view, waits_for_a_lock, won,
 };
-use earmark_tests::{TestDb, per_backend};
+use earmark_tests::old::purge;
+use earmark_tests::{TestDb, per_layout};
 use sea_orm::ConnectionTrait;
 
 fn findings() -> [Finding; 5] {
@@ -37,7 +38,7 @@ async fn settled(store: &ClaimStore, claim: Claim<InFlight>, outcome: Result<Rec
     store.settle(claim, outcome, Backoff::default()).await.expect("a settle")
 }
 
-per_backend! {
+per_layout! {
     async fn every_finding_is_kept_in_every_state(db: TestDb) {
         let store = store(&db).await;
         for was in State::ALL {
@@ -63,7 +64,7 @@ per_backend! {
             for (i, finding) in findings().into_iter().enumerate() {
                 let key = key(&format!("{was}-{i}"));
                 in_state(&db, &store, &key, was, never()).await;
-                purge(&db, &key).await;
+                purge(&db, &store, &key).await;
                 is_kept(&store, &About::Key(key.clone()), &key, &finding).await;
             }
         }
@@ -73,7 +74,7 @@ per_backend! {
         let store = store(&db).await;
         let key = key("m1");
         in_state(&db, &store, &key, State::Confirmed, never()).await;
-        purge(&db, &key).await;
+        purge(&db, &store, &key).await;
         is_kept(&store, &About::Key(key.clone()), &key, &Finding::Done { ids: vec!["ch_2".into()] }).await;
         assert_eq!(state(&store, &key).await, State::Escalated);
     }

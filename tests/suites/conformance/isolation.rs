@@ -11,7 +11,7 @@ use earmark_tests::claims::{
     LEASE, age, begin, evidence, host, host_with, joined, key, keyed, never, new_claim, receipt, state,
     store, store_on, store_with, view, won,
 };
-use earmark_tests::{Backend, TestDb, per_backend};
+use earmark_tests::{Backend, TestDb, per_layout};
 use sea_orm::ConnectionTrait;
 
 /// A claim's whole life, with a duplicate at each turn, and its times by the clock.
@@ -54,7 +54,7 @@ async fn a_whole_life(db: &TestDb, store: &ClaimStore) {
     assert!(matches!(store.begin(held).await.unwrap(), earmark_claim::Begun::Started(_)));
 }
 
-per_backend! {
+per_layout! {
     async fn the_default_settings(db: TestDb) {
         a_whole_life(&db, &store(&db).await).await;
     }

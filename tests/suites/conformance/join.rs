@@ -9,7 +9,7 @@ use earmark_tests::claims::{
     LEASE, age, begin, begin_at, count, history, host, in_state, joined, key, never, new_claim, receipt,
     soon, state, store, store_with, view, won,
 };
-use earmark_tests::{Backend, TestDb, per_backend};
+use earmark_tests::{Backend, TestDb, per_backend, per_layout};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, IsolationLevel};
 
 const BUSINESS: &str = "CREATE TABLE shop_order (id INTEGER PRIMARY KEY)";
@@ -23,6 +23,30 @@ fn other_request() -> NewClaim {
 }
 
 per_backend! {
+    // A unique index of the host's own over other columns than the key: a partitioned table cannot have one.
+    async fn another_constraints_violation_reaches_the_caller_unchanged(db: TestDb) {
+        db.execute(BUSINESS).await.unwrap();
+        db.execute("CREATE UNIQUE INDEX shop_ref ON earmark_claim (business_ref)").await.unwrap();
+        let (host, store) = (host(&db).await, store(&db).await);
+        let of_order = || NewClaim { business_ref: Some("order-1".into()), ..new_claim(never()) };
+        let tx = begin(&host).await;
+        assert!(matches!(store.claim_in(&tx, &key("m1"), of_order()).await.unwrap(), Joined::Held(_)));
+        tx.commit().await.unwrap();
+        let tx = begin(&host).await;
+        let refused = store.claim_in(&tx, &key("m2"), of_order()).await;
+        let Err(Error::InTransaction(source)) = refused else { panic!("{refused:?}") };
+        assert!(matches!(source.sql_err(), Some(sea_orm::SqlErr::UniqueConstraintViolation(_))), "{source:?}");
+        tx.rollback().await.unwrap();
+        assert_eq!(count(&db, "earmark_claim").await, 1);
+        // The claim's own key is asked first: a redelivery is a duplicate, whatever else it would violate.
+        let tx = begin(&host).await;
+        let lost = store.claim_in(&tx, &key("m1"), of_order()).await.unwrap();
+        assert!(matches!(lost, Joined::Lost(Claimed::Held { .. })), "{lost:?}");
+        tx.commit().await.unwrap();
+    }
+}
+
+per_layout! {
     async fn business_change_and_claim_are_committed_together_or_not_at_all(db: TestDb) {
         db.execute(BUSINESS).await.unwrap();
         let (host, store, key) = (host(&db).await, store(&db).await, key("m1"));
@@ -258,27 +282,6 @@ per_backend! {
                 other => panic!("{other:?}"),
             }
         }
-    }
-
-    async fn another_constraints_violation_reaches_the_caller_unchanged(db: TestDb) {
-        db.execute(BUSINESS).await.unwrap();
-        db.execute("CREATE UNIQUE INDEX shop_ref ON earmark_claim (business_ref)").await.unwrap();
-        let (host, store) = (host(&db).await, store(&db).await);
-        let of_order = || NewClaim { business_ref: Some("order-1".into()), ..new_claim(never()) };
-        let tx = begin(&host).await;
-        assert!(matches!(store.claim_in(&tx, &key("m1"), of_order()).await.unwrap(), Joined::Held(_)));
-        tx.commit().await.unwrap();
-        let tx = begin(&host).await;
-        let refused = store.claim_in(&tx, &key("m2"), of_order()).await;
-        let Err(Error::InTransaction(source)) = refused else { panic!("{refused:?}") };
-        assert!(matches!(source.sql_err(), Some(sea_orm::SqlErr::UniqueConstraintViolation(_))), "{source:?}");
-        tx.rollback().await.unwrap();
-        assert_eq!(count(&db, "earmark_claim").await, 1);
-        // The claim's own key is asked first: a redelivery is a duplicate, whatever else it would violate.
-        let tx = begin(&host).await;
-        let lost = store.claim_in(&tx, &key("m1"), of_order()).await.unwrap();
-        assert!(matches!(lost, Joined::Lost(Claimed::Held { .. })), "{lost:?}");
-        tx.commit().await.unwrap();
     }
 
     async fn a_key_held_by_an_uncommitted_transaction_is_waited_for(db: TestDb) {

@@ -5,7 +5,7 @@ use earmark_tests::claims::{
     begin, count, done, evidence, history, host_with, joined, key, never, new_claim, receipt, store,
     store_on, view, won,
 };
-use earmark_tests::{Backend, TestDb, per_backend};
+use earmark_tests::{Backend, TestDb, per_layout};
 use sea_orm::ConnectionTrait;
 
 /// Pairs that some collation, padding or normal form takes for one.
@@ -51,7 +51,7 @@ async fn are_two_claims(store: &earmark_claim::ClaimStore, one: &ClaimKey, two: 
     assert_eq!((history(store, one).await.len(), history(store, two).await.len()), (0, 1));
 }
 
-per_backend! {
+per_layout! {
     async fn ids_that_a_collation_takes_for_one_stay_two_claims(db: TestDb) {
         let store = store(&db).await;
         for (one, two) in TWINS {

@@ -8,7 +8,7 @@ use earmark_claim::{
     Receipt, Recorded, RepeatSafety, Settled, Started, State, Taken,
 };
 use earmark_tests::claims::{age, key, keyed, never, new_claim, store, won};
-use earmark_tests::{TestDb, per_backend};
+use earmark_tests::{TestDb, per_layout};
 
 fn receipt() -> Receipt {
     let answer = Answer::json(&serde_json::json!({"id": "ch_1"})).expect("json");
@@ -19,7 +19,7 @@ async fn state(store: &ClaimStore, key: &ClaimKey) -> State {
     store.find(key).await.expect("a read").expect("a row").facts.state
 }
 
-per_backend! {
+per_layout! {
     async fn a_claim_is_won_once_and_its_receipt_is_replayed(db: TestDb) {
         let store = store(&db).await;
         let key = key("m1");

@@ -14,7 +14,7 @@ use earmark_tests::claims::{
     LEASE, age, begin, count, eventually, host, in_state, joined, key, keyed, never, new_claim, receipt,
     soon, state, store, store_with, view, waits_for_a_lock,
 };
-use earmark_tests::{Backend, TestDb, per_backend};
+use earmark_tests::{Backend, TestDb, per_layout};
 use sea_orm::{ConnectionTrait, Statement, TransactionTrait};
 
 /// A crowd that a small machine with a slow disk gets through in seconds: each key costs two commits.
@@ -93,7 +93,7 @@ async fn each_key_has_one_winner(db: &TestDb, stores: &[ClaimStore]) {
     assert_eq!((confirmed, count(db, "earmark_event").await), (KEYS as i64, 0));
 }
 
-per_backend! {
+per_layout! {
     async fn of_fifty_at_one_new_key_one_wins_and_the_rest_learn_of_it(db: TestDb) {
         let store = store(&db).await;
         for round in 0..5 {
@@ -310,7 +310,7 @@ async fn on_one_sqlite_file_nobody_sees_busy() {
     assert_eq!(count(&db, "earmark_claim").await, 400);
 }
 
-per_backend! {
+per_layout! {
     /// A claim waits for a stranger's transaction that has made the same one. However many wait so, the outcomes of calls do not.
     async fn an_outcome_is_recorded_while_claims_wait_for_open_transactions(db: TestDb) {
         // SQLite has one writer at a time, whoever it is.
@@ -343,7 +343,7 @@ per_backend! {
     }
 }
 
-per_backend! {
+per_layout! {
     /// Whoever has a row open in a console must not hold up the store for as long as that lasts.
     async fn a_move_gives_up_on_a_row_that_a_stranger_keeps_locked(db: TestDb) {
         // SQLite's own wait is five seconds, and a lock is always of the whole file.

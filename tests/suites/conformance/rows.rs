@@ -10,7 +10,7 @@ use earmark_claim::{
     NewClaim, ProbeTerms, Recorded, RepeatSafety, State, Taken, Token, Verdict, When,
 };
 use earmark_tests::claims::{LEASE, age, evidence, key, natural, never, new_claim, receipt, store, view};
-use earmark_tests::{TestDb, per_backend};
+use earmark_tests::{TestDb, per_layout};
 
 const CLAIMS: usize = 8;
 const STEPS: usize = 400;
@@ -264,7 +264,7 @@ fn told(answer: Result<State, Error>) -> Told {
     }
 }
 
-per_backend! {
+per_layout! {
     async fn a_random_walk_is_what_the_machine_says(db: TestDb) {
         let options = earmark_migrations::Options { guard: true, ..earmark_migrations::Options::default() };
         assert!(earmark_migrations::run(db.connection(), &options).await.unwrap().guard_installed);

@@ -11,7 +11,7 @@ use earmark_tests::claims::{
     LEASE, age, history, in_state, key, keyed, natural, never, new_claim, receipt, soon, state, store, view,
     won,
 };
-use earmark_tests::{TestDb, per_backend};
+use earmark_tests::{TestDb, per_layout};
 
 type Outcome = Result<Receipt, Failure>;
 
@@ -42,7 +42,7 @@ async fn settle(store: &ClaimStore, claim: Claim<InFlight>, outcome: Outcome) ->
     store.settle(claim, outcome, Backoff::default()).await.expect("a settle")
 }
 
-per_backend! {
+per_layout! {
     async fn each_outcome_reaches_the_state_of_the_table(db: TestDb) {
         let store = store(&db).await;
         for doubtful in [false, true] {

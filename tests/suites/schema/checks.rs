@@ -227,7 +227,26 @@ fn other_tables() -> Vec<Wrong> {
     add("sweeper", Row::sweeper, "last_success_at", &times);
     add("sweeper", Row::sweeper, "passes", &[Value::Int(-1)]);
     add("sweeper", Row::sweeper, "version", &[wide(65), text("")]);
+    add("pause", Row::pause, "downstream", &[wide(65), text("")]);
+    add("pause", Row::pause, "seq", &[Value::Int(0)]);
+    for time in ["at", "resumed_at"] {
+        add("pause", Row::pause, time, &times);
+    }
+    for person in ["actor", "resumed_by"] {
+        add("pause", Row::pause, person, &[wide(129), text("")]);
+    }
+    for why in ["reason", "resume_reason"] {
+        add("pause", Row::pause, why, &[wide(4097), text("")]);
+    }
 
+    all.push(wrong("pause", Row::pause(), "half over", &[("resumed_by", Value::Null)], "over"));
+    all.push(wrong("pause", Row::pause(), "half over", &[("resumed_at", Value::Null)], "over"));
+
+    let mut add = |table: &str, row: fn() -> Row, column: &'static str, values: &[Value]| {
+        for value in values {
+            all.push(wrong(table, row(), "row", &[(column, value.clone())], column));
+        }
+    };
     add("meta", Row::meta, "name", &[wide(65), text("")]);
     add("meta", Row::meta, "value", &[wide(257)]);
     add("meta", Row::meta, "written_at", &times);
@@ -284,7 +303,7 @@ per_backend! {
             let row = row.with("message_id", text(&format!("m{number}")));
             db.execute(&row.insert(dialect)).await.unwrap();
         }
-        for row in [Row::event(), Row::orphan(), Row::sweeper(), Row::meta()] {
+        for row in [Row::event(), Row::orphan(), Row::sweeper(), Row::pause(), Row::meta()] {
             db.execute(&row.insert(dialect)).await.unwrap();
         }
     }

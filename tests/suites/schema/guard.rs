@@ -91,6 +91,27 @@ per_backend! {
         }
     }
 
+    async fn an_open_claim_cannot_be_purged_and_a_tombstone_does_not_come_back(db: TestDb) {
+        with_guard(&db).await;
+        let dialect = db.backend().dialect();
+        for state in STATES {
+            db.execute(&Row::claim(state).with("message_id", text(state)).insert(dialect)).await.unwrap();
+            let purge = format!(
+                "UPDATE earmark_claim SET purged_at = 1790000000000000, request = NULL WHERE message_id = '{state}'"
+            );
+            let outcome = db.execute(&purge).await;
+            if matches!(state, "confirmed" | "abandoned") {
+                outcome.unwrap();
+                let back = "UPDATE earmark_claim SET purged_at = NULL, request = token WHERE message_id = ";
+                let refusal = db.execute(&format!("{back}'{state}'")).await.unwrap_err().to_string();
+                assert!(refusal.contains("a purged claim stays a tombstone"), "{refusal}");
+            } else {
+                let refusal = outcome.unwrap_err().to_string();
+                assert!(refusal.contains(&format!("open claim ({state})")), "{refusal}");
+            }
+        }
+    }
+
     async fn the_guard_is_installed_once_and_again_when_half_of_it_is_gone(db: TestDb) {
         with_guard(&db).await;
         let options = Options { guard: true, ..Options::default() };

@@ -175,6 +175,21 @@ impl Row {
         Self { table: "earmark_sweeper", columns }
     }
 
+    /// A pause that is over.
+    pub fn pause() -> Self {
+        let columns = vec![
+            ("downstream", text("stripe")),
+            ("seq", Value::Int(1)),
+            ("at", TIME),
+            ("actor", text("K. Lang")),
+            ("reason", text("an outage")),
+            ("resumed_at", TIME),
+            ("resumed_by", text("K. Lang")),
+            ("resume_reason", text("it is over")),
+        ];
+        Self { table: "earmark_pause", columns }
+    }
+
     /// Some fact.
     pub fn meta() -> Self {
         Self {

@@ -7,8 +7,8 @@ use sea_orm::{ConnectOptions, ConnectionTrait, Database};
 /// As many instances of a service as start at once after a deploy.
 const RUNNERS: usize = 6;
 
-const TABLES: [&str; 5] =
-    ["earmark_claim", "earmark_event", "earmark_orphan", "earmark_sweeper", "earmark_meta"];
+const TABLES: [&str; 6] =
+    ["earmark_claim", "earmark_event", "earmark_orphan", "earmark_sweeper", "earmark_pause", "earmark_meta"];
 
 fn named(namespace: &str) -> Options {
     Options { namespace: Some(namespace.to_owned()), ..Options::default() }
@@ -99,6 +99,36 @@ per_backend! {
         set_meta(&db, "schema_version", "one").await;
         let error = run(db.connection(), &Options::default()).await.unwrap_err();
         assert!(error.to_string().contains("\"one\" as schema_version"), "{error}");
+    }
+}
+
+/// On PostgreSQL; elsewhere it is refused before anything is made.
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_are_chosen_when_the_tables_are_made() {
+    for backend in Backend::all() {
+        let db = EmptyDb::new(*backend).await;
+        let parts = |n| Options { partitions: Some(n), guard: true, ..Options::default() };
+        if *backend != Backend::Postgres {
+            let refused = run(db.connection(), &parts(4)).await.unwrap_err().to_string();
+            assert!(refused.contains("only the tables for PostgreSQL"), "{refused}");
+            assert_eq!(run(db.connection(), &Options::default()).await.unwrap().from, 0);
+            continue;
+        }
+        assert!(run(db.connection(), &parts(1)).await.is_err());
+        let report = run(db.connection(), &parts(4)).await.unwrap();
+        assert_eq!((report.from, report.partitions, report.guard_installed), (0, 4, true));
+        let found = earmark_migrations::inspect(db.connection()).await.unwrap();
+        assert_eq!((found.partitions, found.guard, found.missing_indexes), (4, true, vec![]));
+        // It keeps what it has, asked for or not.
+        for options in [parts(4), Options::default()] {
+            let again = run(db.connection(), &options).await.unwrap();
+            assert_eq!((again.applied, again.partitions), (vec![], 4));
+        }
+        let other = run(db.connection(), &parts(8)).await;
+        assert!(matches!(other, Err(Error::OtherPartitions { wanted: 8, found: 4 })), "{other:?}");
+        let whole = TestDb::new(*backend).await;
+        let other = run(whole.connection(), &parts(4)).await;
+        assert!(matches!(other, Err(Error::OtherPartitions { wanted: 4, found: 0 })), "{other:?}");
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use earmark_claim::{
     Backoff, ClaimKey, ClaimStore, ClaimView, Claimed, Declared, Failure, NewClaim, Receipt, State,
 };
-use earmark_effects::Earmark;
 use earmark_effects::stub::Stub;
+use earmark_effects::{Earmark, Limits};
 use earmark_sweeper::{Pass, Sweeper, SweeperOptions};
 use earmark_tests::TestDb;
 use earmark_tests::claims::{LEASE, age, store};
@@ -36,6 +36,13 @@ impl<'a> World<'a> {
     /// With an effect whose provider can be asked.
     pub async fn probed(db: &'a TestDb, stub: Stub) -> Self {
         let earmark = Earmark::builder(store(db).await).probed(stub.clone(), stub.clone()).build().unwrap();
+        Self::of(db, stub, earmark)
+    }
+
+    /// With an effect that cannot be asked, and a downstream with limits of its own; a pause is obeyed at once.
+    pub async fn limited(db: &'a TestDb, stub: Stub, limits: Limits) -> Self {
+        let builder = Earmark::builder(store(db).await).effect(stub.clone()).downstream("stub", limits);
+        let earmark = builder.pauses_every(Duration::ZERO).build().unwrap();
         Self::of(db, stub, earmark)
     }
 

@@ -4,7 +4,8 @@ use earmark_effects::Earmark;
 use earmark_effects::stub::Stub;
 use earmark_sweeper::{Sweeper, SweeperOptions};
 use earmark_tests::claims::{key, natural, store};
-use earmark_tests::{Backend, TestDb, per_backend};
+use earmark_tests::old::copy;
+use earmark_tests::{TestDb, per_backend};
 
 use crate::kit::{KIND, World, new, past_lease};
 
@@ -53,46 +54,4 @@ pub async fn copies(db: &TestDb, n: u32) {
     let micros = past_lease().as_micros();
     let columns = ["due_at", "created_at", "window_from"].map(|c| format!("{c} = {c} - {micros}")).join(", ");
     db.execute(&format!("UPDATE earmark_claim SET {columns}")).await.unwrap();
-}
-
-/// Makes `PREFIX1` to `PREFIXn-1` out of `PREFIX0`, in one statement.
-pub async fn copy(db: &TestDb, prefix: &str, n: u32) {
-    let digits = |name: &str| {
-        let digits = (0..10).map(|d| format!("SELECT {d} AS d")).collect::<Vec<_>>().join(" UNION ALL ");
-        format!("({digits}) {name}")
-    };
-    let number = "(a.d + 10 * b.d + 100 * c.d)";
-    let id = match db.backend() {
-        Backend::MariaDb => format!("CONCAT('{prefix}', {number})"),
-        Backend::Sqlite | Backend::Postgres => format!("'{prefix}' || {number}"),
-    };
-    let columns = columns(db).await;
-    let picked: Vec<_> =
-        columns.iter().map(|c| if c == "message_id" { id.clone() } else { format!("e.{c}") }).collect();
-    let (columns, picked) = (columns.join(", "), picked.join(", "));
-    let from = [digits("a"), digits("b"), digits("c")].join(", ");
-    let insert = format!(
-        "INSERT INTO earmark_claim ({columns}) SELECT {picked} FROM earmark_claim e, {from} \
-         WHERE e.message_id = '{prefix}0' AND {number} BETWEEN 1 AND {}",
-        n - 1
-    );
-    assert_eq!(db.execute(&insert).await.unwrap(), u64::from(n - 1));
-}
-
-/// The columns of a claim, without MySQL's counter.
-async fn columns(db: &TestDb) -> Vec<String> {
-    use sea_orm::{ConnectionTrait, Statement};
-    let sql = match db.backend() {
-        Backend::Sqlite => "SELECT name AS c FROM pragma_table_info('earmark_claim')",
-        Backend::Postgres => {
-            "SELECT column_name::text AS c FROM information_schema.columns WHERE table_name = 'earmark_claim'"
-        }
-        Backend::MariaDb => {
-            "SELECT CAST(column_name AS CHAR) AS c FROM information_schema.columns \
-             WHERE table_schema = DATABASE() AND table_name = 'earmark_claim' AND column_name <> 'id'"
-        }
-    };
-    let backend = db.connection().get_database_backend();
-    let rows = db.connection().query_all_raw(Statement::from_string(backend, sql)).await.unwrap();
-    rows.iter().map(|row| row.try_get("", "c").unwrap()).collect()
 }

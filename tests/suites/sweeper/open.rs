@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use earmark_claim::state::{Finding, Ruling, Seen};
 use earmark_claim::{Decision, ErrorClass, Failure, Joined, NewClaim, State, When};
+use earmark_effects::Limits;
 use earmark_effects::stub::{Step, Stub};
 use earmark_tests::claims::{age, key, keyed, natural, never};
 use earmark_tests::{TestDb, per_backend};
@@ -122,7 +123,8 @@ per_backend! {
 
     async fn attempts_that_were_not_sent_use_up_age_and_not_attempts(db: TestDb) {
         let stub = Stub::new(KIND, never()).script(vec![Step::NotSent("down"); 8]);
-        let world = World::new(&db, stub).await;
+        let unbroken = Limits { breaker_failures: u32::MAX, ..Limits::default() };
+        let world = World::limited(&db, stub, unbroken).await;
         world.serve(&key("m1")).await;
         for _ in 0..7 {
             let pass = world.sweep_after(&key("m1"), LONG).await;

@@ -96,7 +96,7 @@ const QUEUE_CAPACITY_MAX: usize = 1_000_000;
 /// A lease longer than a day hides crashes from the people who would look at them.
 const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// How long finished claims must be kept so that no late redelivery or replay finds the key free.
+/// How long a finished claim or its tombstone must be there, so that no late redelivery or replay finds the key free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention(Duration);
 
@@ -109,7 +109,12 @@ impl Retention {
         Self(lock.saturating_mul(max_deliveries).saturating_add(ttl).saturating_add(operator_slack))
     }
 
-    /// The shortest time to keep a finished claim.
+    /// As the operator of the broker states it.
+    pub const fn of(floor: Duration) -> Self {
+        Self(floor)
+    }
+
+    /// The shortest time to keep a finished claim or its tombstone.
     pub const fn floor(self) -> Duration {
         self.0
     }

@@ -47,22 +47,24 @@ pub struct ClaimView {
     pub request_type: String,
     /// The name of the credential.
     pub credential: Option<String>,
-    /// The provider's answer.
+    /// The provider's answer; of a purged one all but its bytes.
     pub answer: Option<Answer>,
     /// W3C trace context of the maker.
     pub traceparent: Option<String>,
     /// The claim that this one replaces.
     pub supersedes: Option<Reference>,
-    /// When request and receipt were dropped.
+    /// When request, answer and history were dropped: it is a tombstone.
     pub purged_at: Option<Timestamp>,
 }
 
 impl ClaimView {
     /// The receipt on file.
     pub fn receipt(&self) -> Receipt {
-        // Of a purged answer only length and digest are left: no response is on file.
-        let answer = self.answer.clone().filter(|_| self.purged_at.is_none());
-        Receipt::new(answer, self.facts.provider_ref.clone())
+        let (answer, provider_ref) = (self.answer.clone(), self.facts.provider_ref.clone());
+        match self.purged_at {
+            None => Receipt::new(answer, provider_ref),
+            Some(_) => Receipt::of_tombstone(answer, provider_ref),
+        }
     }
 
     /// Since when it is in doubt: the end of its newest attempt.

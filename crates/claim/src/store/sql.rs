@@ -4,6 +4,16 @@
 //! Each statement about claims whose keys are known names the whole key wherever it touches a table, so that a distributed
 //! database can route it, and none keeps state in its session. The tests hold them to both.
 
+/// Which finished claims may be purged: all but those that are confirmed, perhaps twice. Of these a person has still to be
+/// convinced, and request, answers and history are all there is to convince by. (A subtraction, since an addition to a window of
+/// centuries could overflow.)
+macro_rules! settled {
+    () => {
+        "NOT (state = 'confirmed' AND doubt AND attempts > 1 AND (repeat_safety = 'never'
+        OR (repeat_safety = 'keyed' AND NOT COALESCE(last_end_at - window_from <= key_window, FALSE))))"
+    };
+}
+
 pub(crate) mod mysql;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
@@ -48,7 +58,8 @@ pub(crate) struct Sql {
     pub(crate) orphan: &'static str,
     /// The next pair of tenant and consumer with an open row.
     pub(crate) next_pair: &'static str,
-    /// Keys of due rows of one pair, most overdue first.
+    /// Keys of due rows of one pair, most overdue first; without held ones of a paused downstream, of which there may be any number and
+    /// with which nothing can be done but to let them expire.
     pub(crate) due_of_pair: &'static str,
     /// The claims that a filter finds, by deadline; without receipts.
     pub(crate) list: &'static str,
@@ -64,6 +75,32 @@ pub(crate) struct Sql {
     pub(crate) sweepers: &'static str,
     /// A sweeper's sign of life.
     pub(crate) heartbeat: &'static str,
+    /// Takes finished claims that are old enough, oldest first, and locks them; passes over what somebody else holds.
+    pub(crate) purge_pick: &'static str,
+    /// Drops the history of the claims that were picked.
+    pub(crate) purge_events: &'static str,
+    /// Makes tombstones of the claims that were picked.
+    pub(crate) purge_rows: &'static str,
+    /// Takes tombstones that are old enough and whose keys the provider has forgotten, as `purge_pick` does.
+    pub(crate) tombstone_pick: &'static str,
+    /// Deletes the tombstones that were picked.
+    pub(crate) tombstone_rows: &'static str,
+    /// What a purge would take, counted and summed; writes nothing.
+    pub(crate) purge_plan: &'static str,
+    /// The same of tombstones.
+    pub(crate) tombstone_plan: &'static str,
+    /// Counts finished claims that are old enough and kept all the same.
+    pub(crate) purge_kept: &'static str,
+    /// Drops the signs of life of sweepers that have been gone for long.
+    pub(crate) forget_sweepers: &'static str,
+    /// Pauses that stand, and those that began or ended since a moment.
+    pub(crate) pauses: &'static str,
+    /// Pauses a downstream, unless it is paused.
+    pub(crate) pause: &'static str,
+    /// Ends the pause of a downstream.
+    pub(crate) resume: &'static str,
+    /// The newest pause of a downstream, on file or over.
+    pub(crate) newest_pause: &'static str,
     /// The database's clock.
     pub(crate) now: &'static str,
     /// Rows of `earmark_meta`.

@@ -8,7 +8,7 @@ use earmark_sweeper::report::{Moment, Money, Untrusted, read};
 use serde_json::{Value, json};
 
 use super::common::{Common, duration};
-use super::out;
+use super::{out, pause};
 
 /// Lists claims, those first for which soonest less can be done: whose provider is about to forget the key, or that must not be sent much
 /// longer.
@@ -74,6 +74,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (config, store) = args.common.open().await?;
     // One more than shown, to know whether there are more.
     let mut found = store.list(&args.which.filter(args.state), args.limit.saturating_add(1)).await?;
+    let pauses = store.pauses().await?;
     store.close().await;
     let more = found.claims.len() > args.limit as usize;
     found.claims.truncate(args.limit as usize);
@@ -83,13 +84,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let margin = config.sweep.margin;
     if args.json {
         let claims: Vec<Value> = found.claims.iter().map(|view| as_json(view, margin)).collect();
-        out::json(&json!({ "claims": claims, "more": more, "unreadable": found.unreadable }))?;
+        let paused: Vec<Value> = pauses.iter().map(pause::as_json).collect();
+        out::json(
+            &json!({ "claims": claims, "more": more, "unreadable": found.unreadable, "paused": paused }),
+        )?;
     } else {
         let head =
             ["REFERENCE", "STATE", "AGE", "DEADLINE", "AMOUNT", "KIND", "DOWNSTREAM", "ERROR", "CLAIM"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(found.claims.iter().map(|view| row(view, margin)));
         out::text(&out::table(&rows))?;
+        for pause in &pauses {
+            eprintln!("earmark: {}", pause::words(pause));
+        }
         if more {
             eprintln!("earmark: there are more than {}: raise --limit, or filter", args.limit);
         }

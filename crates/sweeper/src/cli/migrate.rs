@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// From which all idempotency keys of this database are made; chosen once, before the first claim. Random if left out.
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
+    /// PostgreSQL: claims and events in so many hash partitions by the claim's key, 2 to 256. Chosen when the tables are made.
+    #[arg(long, value_name = "N")]
+    partitions: Option<u32>,
     /// Prints JSON.
     #[arg(long, conflicts_with = "print")]
     json: bool,
@@ -39,47 +42,61 @@ enum Printed {
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(dialect) = args.print {
-        print(dialect, args.guard)?;
+        print(dialect, args.guard, args.partitions)?;
         return Ok(ExitCode::SUCCESS);
     }
     let config = args.common.load()?;
     let namespace = args.namespace.or_else(|| config.database.namespace.clone());
     let options = setup::connect_options(&config, &creating(config.database.url.expose()));
     let db = setup::connect(&config, options).await?;
-    let options =
-        earmark_migrations::Options { namespace, guard: args.guard, pooler: config.database.pooler };
+    let options = earmark_migrations::Options {
+        namespace,
+        guard: args.guard,
+        pooler: config.database.pooler,
+        partitions: args.partitions,
+    };
     let done = earmark_migrations::run(&db, &options).await.map_err(|error| match error {
-        earmark_migrations::Error::BadNamespace { .. } | earmark_migrations::Error::OtherNamespace { .. } => {
-            Ended::usage(error.to_string())
-        }
+        earmark_migrations::Error::BadNamespace { .. }
+        | earmark_migrations::Error::OtherNamespace { .. }
+        | earmark_migrations::Error::Partitions { .. }
+        | earmark_migrations::Error::OtherPartitions { .. } => Ended::usage(error.to_string()),
         error => error.into(),
     })?;
     db.close().await?;
     if args.json {
         out::json(&serde_json::json!({
             "from": done.from, "to": done.to, "applied": done.applied, "namespace": done.namespace,
-            "guard_installed": done.guard_installed,
+            "guard_installed": done.guard_installed, "partitions": done.partitions,
         }))?;
     } else {
         let applied =
             if done.applied.is_empty() { "nothing to do".to_owned() } else { done.applied.join(", ") };
         let guard = if done.guard_installed { "; the guard is installed" } else { "" };
+        let parts =
+            if done.partitions > 0 { format!("; {} partitions", done.partitions) } else { String::new() };
         out::line(&format!(
-            "schema {} (was {}): {applied}{guard}; namespace {}",
+            "schema {} (was {}): {applied}{guard}{parts}; namespace {}",
             done.to, done.from, done.namespace
         ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(dialect: Printed, guard: bool) -> anyhow::Result<()> {
+fn print(dialect: Printed, guard: bool, partitions: Option<u32>) -> anyhow::Result<()> {
     let dialect = match dialect {
         Printed::Postgres => Dialect::Postgres,
         Printed::Mysql => Dialect::MySql,
         Printed::Sqlite => Dialect::Sqlite,
     };
+    if partitions.is_some() && dialect != Dialect::Postgres {
+        return Err(Ended::usage(
+            "only the tables for PostgreSQL can be partitioned: leave --partitions out",
+        ));
+    }
     for migration in earmark_migrations::sql(dialect) {
-        out::text(migration.sql)?;
+        let cut = partitions.map(|count| earmark_migrations::partitioned(migration.sql, count)).transpose();
+        let cut = cut.map_err(|error| Ended::usage(error.to_string()))?;
+        out::text(cut.as_deref().unwrap_or(migration.sql))?;
     }
     if guard {
         out::text(earmark_migrations::guard_sql(dialect))?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use earmark_effects::telemetry::ATTEMPT_SECONDS;
 use earmark_sweeper::config::Config;
-use earmark_sweeper::telemetry;
+use earmark_sweeper::{Schedule, telemetry};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -18,7 +18,7 @@ use super::exit::{Ended, Exit};
 use super::setup;
 use crate::health::{Gauges, Health, router};
 
-/// Sweeps on schedule and serves /metrics, /livez, /readyz and /healthz/sweeper, until SIGTERM or SIGINT.
+/// Sweeps on schedule, purges where a retention is configured, and serves /metrics, /livez, /readyz and /healthz/sweeper, until SIGTERM or SIGINT.
 ///
 /// It performs and looks for claims of form http/1, whoever made them. For others it does what needs no code: it puts them in doubt when
 /// their lease is over, and hands them to a person when nothing is left to try.
@@ -49,6 +49,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let store = open(&config).await?;
     let earmark = setup::earmark(&config, store.clone())?;
     let sweeper = setup::sweeper(&config, &earmark)?;
+    let purge_schedule = Schedule::cron(&config.purge.schedule)?;
+    let purger = setup::purger(&config.purge, &earmark)?;
 
     let (stop, served) = (CancellationToken::new(), CancellationToken::new());
     let health = Arc::new(Health {
@@ -67,6 +69,16 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         let stop = stop.clone();
         tokio::spawn(async move { sweeper.run(&schedule, stop).await })
     };
+    // It ends after the batch under way; a failure is logged, and the sweep goes on without it.
+    let purging = purger.map(|purger| {
+        telemetry::start_purge();
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            if let Err(error) = purger.run(&purge_schedule, stop).await {
+                tracing::error!(%error, "nothing is purged");
+            }
+        })
+    });
     tracing::info!(%address, database = config.database.url.redacted(), "sweeping");
 
     tokio::select! {
@@ -82,6 +94,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         let until = Instant::now() + args.grace;
         // Its metronome and the pass under way.
         let _ = tokio::time::timeout(args.grace, &mut sweeping).await;
+        if let Some(purging) = purging {
+            let _ = tokio::time::timeout(until.saturating_duration_since(Instant::now()), purging).await;
+        }
         let left = earmark.close(until.saturating_duration_since(Instant::now())).await;
         if left > 0 {
             tracing::warn!(
@@ -127,7 +142,7 @@ async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
 
 fn recorder() -> anyhow::Result<PrometheusHandle> {
     let mut builder = PrometheusBuilder::new();
-    for name in [telemetry::SECONDS, ATTEMPT_SECONDS] {
+    for name in [telemetry::SECONDS, telemetry::PURGE_SECONDS, ATTEMPT_SECONDS] {
         builder = builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), &SECONDS)?;
     }
     Ok(builder.install_recorder()?)

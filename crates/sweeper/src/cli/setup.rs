@@ -7,8 +7,8 @@ use earmark_claim::{Backoff, ClaimStore, Namespace, StoreOptions};
 use earmark_effects::Earmark;
 use earmark_effects::credentials::{CredentialConfig, Credentials, Scheme as EffectScheme};
 use earmark_effects::http::{HttpEffect, HttpOptions};
-use earmark_sweeper::config::{Config, Credential, HttpClient, Scheme, SecretSource, When};
-use earmark_sweeper::{Schedule, Sweeper, SweeperOptions};
+use earmark_sweeper::config::{Config, Credential, HttpClient, Purge, Scheme, SecretSource, When};
+use earmark_sweeper::{PurgeOptions, Purger, Schedule, Sweeper, SweeperOptions};
 use sea_orm::{ConnectOptions, Database, DatabaseConnection};
 
 /// Shortest time that a look may take.
@@ -53,7 +53,11 @@ pub(crate) async fn connect(config: &Config, options: ConnectOptions) -> anyhow:
 /// What the sidecar can perform: `http/1` claims, whoever made them.
 pub(crate) fn earmark(config: &Config, store: ClaimStore) -> anyhow::Result<Earmark> {
     let backoff = Backoff { base: config.sweep.backoff_base, max: config.sweep.backoff_max };
-    Ok(Earmark::builder(store).http(http(config)?).backoff(backoff).build()?)
+    let mut builder = Earmark::builder(store).http(http(config)?).backoff(backoff);
+    for (name, limits) in &config.downstreams {
+        builder = builder.downstream(name, limits.clone());
+    }
+    Ok(builder.build()?)
 }
 
 /// The client.
@@ -117,6 +121,19 @@ fn name() -> String {
     let host = host.or_else(|| std::fs::read_to_string("/etc/hostname").ok());
     let host: String = host.unwrap_or_default().trim().chars().filter(|c| !c.is_control()).take(32).collect();
     if host.is_empty() { "sidecar".into() } else { format!("sidecar@{host}") }
+}
+
+/// The purge, where one is configured.
+pub(crate) fn purger(purge: &Purge, earmark: &Earmark) -> anyhow::Result<Option<Purger>> {
+    let Some(retention) = purge.retention else { return Ok(None) };
+    let options = PurgeOptions {
+        tombstones: purge.tombstones(),
+        batch_max: purge.batch_max,
+        share_percent: purge.share_percent,
+        rows_per_second: purge.rows_per_second,
+        ..PurgeOptions::new(retention)
+    };
+    Ok(Some(Purger::new(earmark, options)?))
 }
 
 /// When it sweeps.

@@ -4,7 +4,7 @@ mod timeline;
 
 use std::process::ExitCode;
 
-use earmark_claim::{ClaimStore, ClaimView, EventView, Handle, State};
+use earmark_claim::{Answer, ClaimStore, ClaimView, EventView, Handle, State};
 use earmark_effects::http::{FORM, outline};
 use earmark_sweeper::report::input::{Input, Scope, Window};
 use earmark_sweeper::report::model::Item;
@@ -82,6 +82,7 @@ async fn whole(store: &ClaimStore, view: ClaimView, options: &Options) -> anyhow
         scope: Scope::default(),
         claims: vec![read::claim(&view)],
         events: events.iter().map(|event| read::event(&view.key, event)).collect(),
+        pauses: Vec::new(),
         orphans: Vec::new(),
         unreadable: Vec::new(),
     };
@@ -121,7 +122,10 @@ impl Whole {
         row("request", Some(self.request_words()));
         row(
             "receipt",
-            view.answer.as_ref().map(|a| format!("{} bytes of {}", a.len, prose(&a.content_type))),
+            view.answer.as_ref().map(|a| {
+                let purged = if view.purged_at.is_some() { ", purged" } else { "" };
+                format!("{} bytes of {}{purged}", a.len, prose(&a.content_type))
+            }),
         );
         let mut out = out::table(
             &rows.into_iter().map(|(name, value)| vec![format!("{name}:"), value]).collect::<Vec<_>>(),
@@ -151,6 +155,11 @@ impl Whole {
             words.push_str(&format!(", by {} at {}", by.as_str(), Moment(at).text()));
         }
         words
+    }
+
+    /// With its body: not that of a tombstone.
+    fn answer_on_file(&self) -> Option<&Answer> {
+        self.view.answer.as_ref().filter(|_| self.view.purged_at.is_none())
     }
 
     /// Without its body.
@@ -200,7 +209,7 @@ impl Whole {
         if let Some(bytes) = &self.request {
             body("Request".into(), bytes);
         }
-        if let Some(answer) = &self.view.answer {
+        if let Some(answer) = self.answer_on_file() {
             body("Receipt".into(), &answer.bytes);
         }
         for event in &self.events {
@@ -217,14 +226,16 @@ impl Whole {
         json["request"] = json!({ "outline": self.request_words(), "type": self.view.request_type });
         json["receipt"] = match &self.view.answer {
             None => Value::Null,
-            Some(a) => json!({ "type": a.content_type, "bytes": a.len, "sha256": a.digest_hex() }),
+            Some(a) => json!({
+                "type": a.content_type, "bytes": a.len, "sha256": a.digest_hex(), "purged": self.view.purged_at.is_some(),
+            }),
         };
         json["events"] = self.events.iter().map(|event| timeline::as_json(event, reveal)).collect();
         json["rulings"] = json!(self.item.as_ref().map(|item| &item.rulings));
         json["next"] = json!(self.next());
         if reveal {
             json["request"]["body"] = json!(self.request.as_deref().map(lossy));
-            if let Some(answer) = &self.view.answer {
+            if let Some(answer) = self.answer_on_file() {
                 json["receipt"]["body"] = json!(lossy(&answer.bytes));
             }
         }

@@ -64,6 +64,8 @@ fn text(pass: &Pass) -> String {
         ("escalated", pass.escalated, "handed to a person"),
         ("left", pass.left, "left to a process that has their code"),
         ("rested", pass.rested, "left alone, since their downstream fails"),
+        ("paused", pass.paused, "left alone, since their downstream is paused"),
+        ("limited", pass.limited, "left alone, since their downstream is called as often as it may be"),
         ("failed", pass.failed, "could not be handled; tried again later"),
     ];
     out::table(&rows.map(|(name, n, words)| vec![name.to_owned(), n.to_string(), words.to_owned()]))

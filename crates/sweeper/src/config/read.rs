@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::Environment;
 use super::fault::Fault;
-use super::settings::{CREDENTIAL_KEYS, SETTINGS, Setting};
+use super::settings::{CREDENTIAL_KEYS, DOWNSTREAM_KEYS, SETTINGS, Setting};
 use super::values::{self, Wrong};
 
 /// Where values come from, and the faults so far.
@@ -63,12 +63,20 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn duration(&mut self, key: &str, default: Duration) -> Duration {
+        self.span(key, values::duration).unwrap_or(default)
+    }
+
+    /// A duration of years, without a default.
+    pub(super) fn age(&mut self, key: &str) -> Option<Duration> {
+        self.span(key, values::age)
+    }
+
+    fn span(&mut self, key: &str, judge: fn(&str) -> Result<Duration, Wrong>) -> Option<Duration> {
         self.read(key, |found| match &found.value {
-            Value::Integer(n) => values::duration(&n.to_string()),
-            Value::String(text) => values::duration(text),
+            Value::Integer(n) => judge(&n.to_string()),
+            Value::String(text) => judge(text),
             other => Err(type_fault(other, "a duration as text, such as \"30s\"")),
         })
-        .unwrap_or(default)
     }
 
     pub(super) fn boolean(&mut self, key: &str) -> bool {
@@ -82,6 +90,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn number(&mut self, key: &str, default: u32, max: u32) -> u32 {
+        self.number_opt(key, max).unwrap_or(default)
+    }
+
+    pub(super) fn number_opt(&mut self, key: &str, max: u32) -> Option<u32> {
         self.read(key, |found| {
             let number = match &found.value {
                 Value::Integer(n) => Some(*n),
@@ -94,12 +106,12 @@ impl<'a> Reader<'a> {
                 (format!("{number} is out of range"), format!("write a number from 1 to {max}"))
             })
         })
-        .unwrap_or(default)
     }
 
     /// Refuses what nobody knows, with the nearest name that somebody does.
     pub(super) fn refuse_unknown(&mut self) {
-        let sections = ["database", "sweep", "http", "credentials", "listen", "report"];
+        let sections =
+            ["database", "sweep", "purge", "http", "credentials", "downstreams", "listen", "report"];
         for (section, value) in self.table {
             let section = section.as_str();
             if !sections.contains(&section) {
@@ -115,10 +127,10 @@ impl<'a> Reader<'a> {
                 self.fault(self.file, section, type_fault_with(value, "a section", fix));
                 continue;
             };
-            if section == "credentials" {
-                self.refuse_unknown_of_credentials(keys);
-            } else {
-                self.refuse_unknown_keys(section, keys);
+            match section {
+                "credentials" => self.refuse_unknown_of_named(section, keys, CREDENTIAL_KEYS),
+                "downstreams" => self.refuse_unknown_of_named(section, keys, DOWNSTREAM_KEYS),
+                _ => self.refuse_unknown_keys(section, keys),
             }
         }
         self.refuse_unknown_variables();
@@ -136,15 +148,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn refuse_unknown_of_credentials(&mut self, credentials: &Table) {
-        for (name, value) in credentials {
-            let path = format!("credentials.{name}");
+    fn refuse_unknown_of_named(&mut self, section: &str, all: &Table, known: &[(&str, &str)]) {
+        for (name, value) in all {
+            let path = format!("{section}.{name}");
             let Some(keys) = value.as_table() else {
-                let fix = "write [credentials.NAME] on a line of its own, and its keys below".to_owned();
+                let fix = format!("write [{section}.NAME] on a line of its own, and its keys below");
                 self.fault(self.file, &path, type_fault_with(value, "a section", fix));
                 continue;
             };
-            let known = || CREDENTIAL_KEYS.iter().map(|(key, _)| *key);
+            let known = || known.iter().map(|(key, _)| *key);
             for key in keys.keys().filter(|key| known().all(|known| known != key.as_str())) {
                 let fix = nearest(key, known().map(str::to_owned), "keys");
                 self.fault(self.file, &format!("{path}.{key}"), ("is unknown".into(), fix));

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use earmark_claim::Namespace;
+use earmark_claim::{Error, Namespace, PurgeRules, Retention, Tombstones};
 use toml::{Table, Value};
 
+use super::downstreams;
 use super::read::{Found, Reader, type_fault};
 use super::secret::SecretUrl;
 use super::types::{
-    Config, Credential, Database, HttpClient, Listen, Origin, ReportFiles, Scheme, SecretSource, Sweep, When,
+    Config, Credential, Database, HttpClient, Listen, Origin, Purge, ReportFiles, Scheme, SecretSource,
+    Sweep, When,
 };
 use super::values::{self, Wrong};
 
@@ -23,8 +25,10 @@ pub(super) fn config(r: &mut Reader<'_>) -> Config {
     Config {
         database: database(r),
         sweep: sweep(r),
+        purge: purge(r),
         http: http(r),
         credentials: credentials(r),
+        downstreams: downstreams::downstreams(r),
         listen: listen(r),
         report: ReportFiles { dir: r.read("report.dir", text).map(PathBuf::from) },
     }
@@ -127,6 +131,53 @@ fn when(r: &mut Reader<'_>, default: When) -> When {
             When::Every(every)
         }
         cron @ When::Cron(_) => cron,
+    }
+}
+
+fn purge(r: &mut Reader<'_>) -> Purge {
+    let d = Purge::default();
+    let purge = Purge {
+        retention: r.age("purge.retention"),
+        tombstone_age: r.age("purge.tombstone_age"),
+        redelivery: r.age("purge.redelivery"),
+        schedule: r
+            .read("purge.schedule", |found| {
+                let text = text(found)?;
+                values::cron(&text).map(|()| text)
+            })
+            .unwrap_or(d.schedule),
+        batch_max: r.number("purge.batch_max", d.batch_max, BATCH_MAX_MAX),
+        share_percent: r.number("purge.share_percent", d.share_percent, 100),
+        rows_per_second: r.number_opt("purge.rows_per_second", u32::MAX),
+    };
+    let mut missing = |key: &str, beside: &str, fix: &str| {
+        if let (Some(found), None) = (r.find(beside), r.find(key)) {
+            r.fault(&found.place, key, (format!("is missing beside {beside}"), fix.to_owned()));
+        }
+    };
+    missing("purge.retention", "purge.tombstone_age", "say when claims become tombstones, such as \"30d\"");
+    missing("purge.redelivery", "purge.tombstone_age", REDELIVERY);
+    let tombstones = purge.tombstones();
+    if let Some(retention) = purge.retention
+        && let Err(Error::Invalid { faults, .. }) = PurgeRules::new(retention, tombstones, [])
+    {
+        let place = r.find("purge.tombstone_age").map_or(r.file.to_owned(), |found| found.place);
+        for fault in faults {
+            let (wrong, fix) = fault.rsplit_once("; ").unwrap_or((&fault, "choose other ages"));
+            r.fault(&place, "purge.tombstone_age", (wrong.to_owned(), fix.to_owned()));
+        }
+    }
+    purge
+}
+
+const REDELIVERY: &str = "say for how long a message can come again: the broker's lock times its deliveries, and the message's \
+    time to live, and until when a person replays a dead-lettered one";
+
+impl Purge {
+    /// When tombstones are deleted, and what that must outlive.
+    pub fn tombstones(&self) -> Option<Tombstones> {
+        let redelivery = Retention::of(self.redelivery?);
+        Some(Tombstones { age: self.tombstone_age?, redelivery })
     }
 }
 

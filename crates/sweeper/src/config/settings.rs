@@ -19,7 +19,7 @@ const fn setting(key: &'static str, env: &'static str, default: &'static str, wh
     Setting { key, env, default, what }
 }
 
-/// Every setting with a fixed name. Beside them `[credentials.NAME]`, see [`CREDENTIAL_KEYS`].
+/// Every setting with a fixed name. Beside them `[credentials.NAME]` and `[downstreams.NAME]`, see [`CREDENTIAL_KEYS`] and [`DOWNSTREAM_KEYS`].
 #[rustfmt::skip]
 pub const SETTINGS: &[Setting] = &[
     setting("", "EARMARK_CONFIG", "", "the file to read; none: the environment alone"),
@@ -36,6 +36,13 @@ pub const SETTINGS: &[Setting] = &[
     setting("sweep.backoff_max", "EARMARK_SWEEP_BACKOFF_MAX", "15m", "the longest pause between two attempts"),
     setting("sweep.orphan_after", "EARMARK_SWEEP_ORPHAN_AFTER", "1h", "a claim due for longer is reported as without a handler"),
     setting("sweep.call_concurrency", "EARMARK_SWEEP_CALL_CONCURRENCY", "8", "calls at the same time, 1 to 1000"),
+    setting("purge.retention", "EARMARK_PURGE_RETENTION", "", "how long after it was closed a claim loses request, answer and history; without it nothing is purged"),
+    setting("purge.tombstone_age", "EARMARK_PURGE_TOMBSTONE_AGE", "", "how long after it was closed what is left of a claim is deleted and its key is free; without it never"),
+    setting("purge.redelivery", "EARMARK_PURGE_REDELIVERY", "", "required with tombstone_age: for how long a message can come again"),
+    setting("purge.schedule", "EARMARK_PURGE_SCHEDULE", "0 17 * * * *", "when a purge starts: cron expression of six fields (the first is seconds), in UTC"),
+    setting("purge.batch_max", "EARMARK_PURGE_BATCH_MAX", "500", "most claims of one transaction, 10 to 10000"),
+    setting("purge.share_percent", "EARMARK_PURGE_SHARE_PERCENT", "10", "most of one connection's time that a purge uses, 1 to 100"),
+    setting("purge.rows_per_second", "EARMARK_PURGE_ROWS_PER_SECOND", "", "most claims purged in a second; without it as many as the share allows"),
     setting("http.connect_timeout", "EARMARK_HTTP_CONNECT_TIMEOUT", "5s", "how long connecting may take"),
     setting("http.anonymous_origins", "EARMARK_HTTP_ANONYMOUS_ORIGINS", "", "origins that may be called without a credential (in the environment: separated by commas)"),
     setting("http.attempt_header", "EARMARK_HTTP_ATTEMPT_HEADER", "", "a header that carries the number of the attempt"),
@@ -54,6 +61,21 @@ pub const CREDENTIAL_KEYS: &[(&str, &str)] = &[
     (
         "allow_plain_http",
         "allow an http:// origin, where anybody on the way can read the secret (default false)",
+    ),
+];
+
+/// The keys of a `[downstreams.NAME]` and what they are for. All of them hold for each process by itself.
+pub const DOWNSTREAM_KEYS: &[(&str, &str)] = &[
+    (
+        "calls_per_second",
+        "calls and looks in a second, on average; fractions are allowed (default: any number)",
+    ),
+    ("burst", "how many of them may come at once after a rest (default: one second's worth)"),
+    ("concurrent_calls", "calls and looks under way at once (default: any number)"),
+    ("breaker_failures", "after so many failures in a row it is only sampled (default 5)"),
+    (
+        "breaker_sample_every",
+        "then one call in each such interval goes through, until one is answered (default 5s)",
     ),
 ];
 
@@ -78,9 +100,14 @@ pub fn help() -> String {
         // Writing to a String cannot fail.
         let _ = write!(out, "\n  {key}  {}{default}\n      {}\n", s.env, s.what);
     }
-    out.push_str("\nFor each credential, [credentials.NAME] in the file:\n");
-    for (key, what) in CREDENTIAL_KEYS {
-        let _ = write!(out, "\n  {key}\n      {what}\n");
+    for (heading, keys) in [
+        ("For each credential, [credentials.NAME]", CREDENTIAL_KEYS),
+        ("For each downstream that has limits, of this process, [downstreams.NAME]", DOWNSTREAM_KEYS),
+    ] {
+        let _ = write!(out, "\n{heading} in the file:\n");
+        for (key, what) in keys {
+            let _ = write!(out, "\n  {key}\n      {what}\n");
+        }
     }
     out
 }

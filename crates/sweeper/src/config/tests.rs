@@ -31,6 +31,8 @@ fn the_url_alone_is_enough() {
     assert_eq!((config.sweep, config.http), (Sweep::default(), HttpClient::default()));
     assert_eq!((config.listen, config.report), (Listen::default(), ReportFiles::default()));
     assert!(config.credentials.is_empty() && !config.database.allow_non_durable);
+    assert_eq!(config.purge, Purge::default());
+    assert_eq!(config.purge.retention, None, "nothing is purged by itself");
 }
 
 #[test]
@@ -65,6 +67,30 @@ fn one_fault_names_place_key_and_fix() {
             "[sweep]\nschedule = \"0 * * * * *\"\ninterval = \"10s\"",
             "is set beside sweep.interval; leave out one",
         ),
+        ("[purge]\nretention = \"0s\"", "purge.retention: zero makes no sense here"),
+        ("[purge]\nretention = \"99999d\"", "purge.retention: is longer than a hundred years"),
+        (
+            "[purge]\ntombstone_age = \"30d\"\nredelivery = \"1d\"",
+            "purge.retention: is missing beside purge.tombstone_age",
+        ),
+        (
+            "[purge]\nretention = \"1d\"\ntombstone_age = \"30d\"",
+            "purge.redelivery: is missing beside purge.tombstone_age; say for how long a message can come again",
+        ),
+        (
+            "[purge]\nretention = \"1h\"\ntombstone_age = \"2h\"\nredelivery = \"3h\"",
+            "purge.tombstone_age: tombstones are deleted after 7200s, but a message can come again for 10800s: it would act \
+             again; make the age of tombstones at least that long",
+        ),
+        (
+            "[purge]\nretention = \"2h\"\ntombstone_age = \"1h\"\nredelivery = \"1h\"",
+            "purge.tombstone_age: tombstones are deleted after 3600s, which is not longer than the retention of 7200s",
+        ),
+        ("[purge]\nschedule = \"hourly\"", "purge.schedule: has 1 fields instead of 6"),
+        (
+            "[purge]\nshare_percent = 101",
+            "purge.share_percent: 101 is out of range; write a number from 1 to 100",
+        ),
         ("[http]\nattempt_header = \"x y\"", "http.attempt_header: is not the name of a header"),
         ("[http]\nattempt_header = \"Idempotency-Key\"", "idempotency-key is set by Earmark itself"),
         ("[http]\nproxy = \"proxy:3128\"", "http.proxy: is not the URL of a proxy"),
@@ -82,6 +108,19 @@ fn one_fault_names_place_key_and_fix() {
         ("[listen]\naddress = \"[::]:9464\"", "listen.allow_public = true"),
         ("[listen]\naddress = \"localhost\"", "listen.address: \"localhost\" is not an address"),
         ("[report]\ndir = \"\"", "report.dir: is empty"),
+        ("[downstreams.a]\ncalls = 5", "downstreams.a.calls: is unknown"),
+        ("[downstreams.a]\ncalls_per_second = \"5\"", "calls_per_second: is a string instead of a number"),
+        (
+            "[downstreams.a]\ncalls_per_second = 0",
+            "calls_per_second: 0 is out of range; write how many calls",
+        ),
+        ("[downstreams.a]\ncalls_per_second = nan", "calls_per_second: nan is out of range"),
+        ("[downstreams.a]\nconcurrent_calls = 0", "downstreams.a.concurrent_calls: 0 is out of range"),
+        ("[downstreams.a]\nburst = 5", "downstreams.a.burst: says nothing without calls_per_second"),
+        ("[downstreams.a]\nbreaker_failures = -1", "downstreams.a.breaker_failures: -1 is out of range"),
+        ("[downstreams.a]\nbreaker_sample_every = 5", "breaker_sample_every: 5 has no unit; write \"5s\""),
+        ("[downstreams]\nstripe = 5", "downstreams.stripe: is an integer instead of a section"),
+        ("[downstreams.\"str\u{ef}pe\"]", "is not the name of a downstream"),
         ("[database]\nnamespace = \"a b\"", "database.namespace: \"a b\" is not a namespace"),
         (
             "[database]\nallow_non_durable = \"yes\"",
@@ -290,7 +329,7 @@ fn the_defaults_of_the_list_are_the_defaults() {
     let defaults: Vec<_> =
         SETTINGS.iter().filter(|s| !s.default.is_empty()).map(|s| (s.env, s.default)).collect();
     assert_eq!(read("", &defaults).unwrap(), read("", &[]).unwrap());
-    assert_eq!(defaults.len(), 13);
+    assert_eq!(defaults.len(), 16);
 }
 
 #[test]
@@ -313,12 +352,25 @@ fn the_example_is_valid_and_whole() {
             "{key} is not in the example"
         );
     }
+    for (key, _) in DOWNSTREAM_KEYS {
+        assert!(shown("downstreams.stripe", key), "{key} is not in the example");
+    }
+    let stripe = &config.downstreams["stripe"];
+    assert_eq!(
+        (stripe.calls_per_second, stripe.burst, stripe.concurrent_calls),
+        (Some(25.0), Some(10), Some(4))
+    );
+    let default = earmark_effects::Limits::default();
+    assert_eq!(
+        (stripe.breaker_failures, stripe.breaker_sample_every),
+        (default.breaker_failures, default.breaker_sample_every)
+    );
 }
 
 #[test]
 fn what_the_example_calls_a_default_is_one() {
     let says_default = |line: &&str| line.starts_with('[') || line.ends_with("# default");
-    let section = |line: &&str| !line.starts_with("[credentials");
+    let section = |line: &&str| !line.starts_with("[credentials") && !line.starts_with("[downstreams");
     let lines: Vec<_> = EXAMPLE.lines().filter(says_default).filter(section).collect();
     let said = lines.iter().filter(|line| line.ends_with("# default")).count();
     assert_eq!(said, SETTINGS.iter().filter(|s| !s.default.is_empty()).count());

@@ -5,19 +5,25 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use earmark_effects::Limits;
+
 use super::secret::SecretUrl;
 
 /// The whole configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// `[database]`
     pub database: Database,
     /// `[sweep]`
     pub sweep: Sweep,
+    /// `[purge]`
+    pub purge: Purge,
     /// `[http]`
     pub http: HttpClient,
     /// `[credentials.NAME]`: by the name that is frozen on claims.
     pub credentials: BTreeMap<String, Credential>,
+    /// `[downstreams.NAME]`: limits and breaker of this process, by the name that claims bear.
+    pub downstreams: BTreeMap<String, Limits>,
     /// `[listen]`
     pub listen: Listen,
     /// `[report]`
@@ -65,6 +71,25 @@ pub enum When {
     Every(Duration),
     /// By a cron expression of six fields (the first is seconds), in UTC.
     Cron(String),
+}
+
+/// What is dropped, and when. Nothing, unless a retention is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purge {
+    /// How long after it was closed a claim becomes a tombstone; `None`: never.
+    pub retention: Option<Duration>,
+    /// How long after it was closed a claim's tombstone is deleted; `None`: never.
+    pub tombstone_age: Option<Duration>,
+    /// For how long a message can come again; set where tombstones are deleted.
+    pub redelivery: Option<Duration>,
+    /// When a run starts: a cron expression of six fields (the first is seconds), in UTC.
+    pub schedule: String,
+    /// Most claims of one transaction.
+    pub batch_max: u32,
+    /// Most of one connection's time, in percent.
+    pub share_percent: u32,
+    /// Most claims in a second; `None`: as many as the share allows.
+    pub rows_per_second: Option<u32>,
 }
 
 /// How the sidecar calls.
@@ -155,6 +180,21 @@ impl Default for Sweep {
             backoff_max: secs(15 * 60),
             orphan_after: secs(3600),
             call_concurrency: 8,
+        }
+    }
+}
+
+impl Default for Purge {
+    fn default() -> Self {
+        Self {
+            retention: None,
+            tombstone_age: None,
+            redelivery: None,
+            // Not on the hour, when everybody's jobs run.
+            schedule: "0 17 * * * *".into(),
+            batch_max: 500,
+            share_percent: 10,
+            rows_per_second: None,
         }
     }
 }

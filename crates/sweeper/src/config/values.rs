@@ -16,6 +16,15 @@ fn wrong<T>(what: impl Into<String>, fix: impl Into<String>) -> Result<T, Wrong>
 const DURATION_FIX: &str = "write a number with its unit, such as \"30s\", \"5m\" or \"1h30m\"";
 
 pub(super) fn duration(text: &str) -> Result<Duration, Wrong> {
+    no_longer_than(LONGEST, "a year", text)
+}
+
+/// How old something becomes before it is dropped: books are kept for years.
+pub(super) fn age(text: &str) -> Result<Duration, Wrong> {
+    no_longer_than(OLDEST, "a hundred years", text)
+}
+
+fn no_longer_than(longest: Duration, in_words: &str, text: &str) -> Result<Duration, Wrong> {
     let text = text.trim();
     if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit()) {
         return wrong(
@@ -37,8 +46,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, Wrong> {
     }
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => wrong("zero makes no sense here", DURATION_FIX),
-        Ok(d) if d > LONGEST => {
-            wrong("is longer than a year", "write a shorter duration; is the unit right?")
+        Ok(d) if d > longest => {
+            wrong(format!("is longer than {in_words}"), "write a shorter duration; is the unit right?")
         }
         Ok(d) => Ok(d),
         Err(_) => wrong(format!("{text:?} is not a duration"), DURATION_FIX),
@@ -47,6 +56,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, Wrong> {
 
 /// Nothing that is configured takes longer; a longer one is a wrong unit.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+const OLDEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// Does not quote what it was given: a secret may stand in the wrong place.
 pub(super) fn origin(text: &str) -> Result<Origin, Wrong> {

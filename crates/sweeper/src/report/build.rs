@@ -12,8 +12,9 @@ mod worklist;
 
 use std::time::Duration;
 
-use super::input::Input;
-use super::model::{Identity, Report, SCHEMA};
+use super::input::{Input, PauseRow};
+use super::model::{Identity, Pause, Report, Resumed, SCHEMA};
+use super::untrusted::Untrusted;
 use super::words::Moment;
 use scope::Scope;
 
@@ -45,6 +46,7 @@ pub fn build(input: &Input, options: &Options) -> Report {
         identity: identity(input, &scope),
         verdict: verdict::verdict(&scope, &needs_a_person, &faults),
         faults,
+        pauses: pauses(&scope, input),
         roll_forward,
         causes: worklist::causes(&scope),
         needs_a_person,
@@ -58,6 +60,29 @@ pub fn build(input: &Input, options: &Options) -> Report {
         outcomes: outcome::outcomes(&scope),
         ageing: ageing::ageing(&scope),
     }
+}
+
+/// Those that stand first, then by time; what began after the window's end or ended before its start is none of its business.
+fn pauses(scope: &Scope<'_>, input: &Input) -> Vec<Pause> {
+    let overlaps = |p: &&PauseRow| {
+        let ended_before = p.resumed.as_ref().is_some_and(|(at, ..)| *at < scope.window.from);
+        p.at <= scope.as_of && !ended_before && (p.resumed.is_none() || p.at < scope.window.to)
+    };
+    let mut pauses: Vec<&PauseRow> = input.pauses.iter().filter(overlaps).collect();
+    pauses.sort_by_key(|p| (p.resumed.is_some(), p.at, p.downstream.raw()));
+    let resumed = |(at, actor, reason): &(_, Untrusted, Untrusted)| Resumed {
+        at: Moment(*at),
+        actor: actor.clone(),
+        reason: reason.clone(),
+    };
+    let pause = |p: &PauseRow| Pause {
+        downstream: p.downstream.clone(),
+        at: Moment(p.at),
+        actor: p.actor.clone(),
+        reason: p.reason.clone(),
+        resumed: p.resumed.as_ref().map(resumed),
+    };
+    pauses.into_iter().map(pause).collect()
 }
 
 fn identity(input: &Input, scope: &Scope<'_>) -> Identity {

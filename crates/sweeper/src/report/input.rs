@@ -15,6 +15,7 @@
 //! - [`Input::events`]: every event with `at >= window.from`, and beside them every `mismatch` of an open claim however
 //!   old. Each event once; any order.
 //! - [`Input::orphans`]: every orphan with `at >= window.from`.
+//! - [`Input::pauses`]: every pause that stands, and every one that began or ended at or after `window.from`.
 //!
 //! A closing that was undone leaves no trace in the columns, and the ordinary confirmation writes no event. So an event
 //! that reopens a claim (from confirmed or abandoned to an open state) carries the `closed_at` that it cleared: see
@@ -44,6 +45,8 @@ pub struct Input {
     pub events: Vec<EventRow>,
     /// See the module's contract.
     pub orphans: Vec<OrphanRow>,
+    /// See the module's contract.
+    pub pauses: Vec<PauseRow>,
     /// Rows that could not be read, each with its key and why. They are missing above, and the report says so.
     pub unreadable: Vec<Untrusted>,
 }
@@ -196,6 +199,21 @@ pub struct OrphanRow {
     pub provider_ref: Option<Untrusted>,
     pub finding: Untrusted,
     pub adopted_at: Option<Timestamp>,
+}
+
+/// A row of `earmark_pause`.
+#[derive(Clone, Debug)]
+pub struct PauseRow {
+    /// The downstream.
+    pub downstream: Untrusted,
+    /// Since when.
+    pub at: Timestamp,
+    /// Who paused it.
+    pub actor: Untrusted,
+    /// Why.
+    pub reason: Untrusted,
+    /// When it ended, who ended it, and why; `None`: it stands.
+    pub resumed: Option<(Timestamp, Untrusted, Untrusted)>,
 }
 
 #[cfg(test)]

@@ -2,12 +2,15 @@
 //!
 //! Counts are numbers; whatever may need more than 53 bits (amounts, fences, revisions) is a string.
 
+mod pause;
+
 use earmark_claim::State;
 use serde::{Serialize, Serializer};
 
 use super::money::{Money, Sums};
 use super::untrusted::Untrusted;
 use super::words::Moment;
+pub use pause::{Pause, Resumed};
 
 /// The version of the JSON form. It grows when a field changes its meaning or goes away, not when one is added.
 pub const SCHEMA: u32 = 1;
@@ -23,6 +26,8 @@ pub struct Report {
     pub verdict: Verdict,
     /// What is wrong with the data, so that a number above or below may be wrong. Empty on a good day.
     pub faults: Vec<Fault>,
+    /// Downstreams that a person has paused: those that stand first, then those that stood in the window.
+    pub pauses: Vec<Pause>,
     /// Open at the start, and what became of it.
     pub roll_forward: RollForward,
     /// Why claims were handed to a person: one line a cause.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use earmark_claim::{ClaimKey, ClaimView, EventView, OrphanView, Snapshot};
+use earmark_claim::{ClaimKey, ClaimView, EventView, OrphanView, Pause, Snapshot};
 
 use super::clocks;
-use super::input::{Amount, ClaimRow, EventDetail, EventRow, Input, OrphanRow, Scope, Window};
+use super::input::{Amount, ClaimRow, EventDetail, EventRow, Input, OrphanRow, PauseRow, Scope, Window};
 use super::model::{Deadline, Repeat};
 use super::untrusted::Untrusted;
 
@@ -18,6 +18,7 @@ pub fn input(snapshot: &Snapshot, window: Window, scope: Scope) -> Input {
         claims: snapshot.claims.iter().map(claim).collect(),
         events: snapshot.events.iter().map(|(key, e)| event(key, e)).collect(),
         orphans: snapshot.orphans.iter().map(orphan).collect(),
+        pauses: snapshot.pauses.iter().map(pause).collect(),
         unreadable: snapshot.unreadable.iter().map(|row| Untrusted::from(row.as_str())).collect(),
     }
 }
@@ -102,6 +103,17 @@ fn orphan(o: &OrphanView) -> OrphanRow {
         provider_ref: some(o.provider_ref.as_ref()),
         finding: o.finding.as_str().into(),
         adopted_at: o.adopted_at,
+    }
+}
+
+fn pause(p: &Pause) -> PauseRow {
+    let resumed = p.resumed.as_ref();
+    PauseRow {
+        downstream: p.downstream.as_str().into(),
+        at: p.at,
+        actor: p.actor.as_str().into(),
+        reason: p.reason.as_str().into(),
+        resumed: resumed.map(|r| (r.at, r.actor.as_str().into(), r.reason.as_str().into())),
     }
 }
 

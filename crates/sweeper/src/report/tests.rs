@@ -12,7 +12,7 @@ use std::time::Duration;
 use earmark_claim::state::{ClosedBy, Verb};
 use earmark_claim::{RepeatSafety, State, Timestamp};
 
-use super::input::{Amount, ClaimRow, EventDetail, EventRow, Input, Scope, Window};
+use super::input::{Amount, ClaimRow, EventDetail, EventRow, Input, PauseRow, Scope, Window};
 use super::{Options, Report};
 
 /// 2026-11-03T06:10:02.000250Z.
@@ -118,6 +118,7 @@ fn input(claims: Vec<ClaimRow>, events: Vec<EventRow>) -> Input {
         claims,
         events,
         orphans: vec![],
+        pauses: vec![],
         unreadable: vec![],
     }
 }

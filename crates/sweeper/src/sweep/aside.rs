@@ -1,6 +1,6 @@
-//! Claims that step aside, and downstreams that are left alone: so that what always fails does not starve the rest.
+//! Claims that step aside, so that what always fails or has to wait does not starve the rest.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,13 @@ use earmark_claim::ClaimKey;
 
 /// Most claims that step aside at once: beyond that the oldest return. Bounds memory, and the rows that a pass reads to pass over.
 const ASIDE_MAX: usize = 10_000;
-/// After so many failures in a row a downstream is left alone, but for one call in each pass. Fewer would stop at a provider's hiccup;
-/// more would add calls to an outage, each of which may be a claim in doubt.
-const FAILURES_MAX: u32 = 5;
-
 /// Claims that step aside.
 #[derive(Default)]
 pub(super) struct Aside(Mutex<HashMap<ClaimKey, Stepped>>);
 
 struct Stepped {
     until: Instant,
-    /// Because of this downstream: they return when it answers again.
+    /// Because of this downstream: they return when it may be called again.
     downstream: Option<String>,
 }
 
@@ -42,48 +38,23 @@ impl Aside {
         aside.insert(key.clone(), Stepped { until: Instant::now() + length, downstream });
     }
 
-    /// The downstream answers again.
+    /// The downstreams that claims are aside for.
+    pub(super) fn downstreams(&self) -> BTreeSet<String> {
+        lock(&self.0).values().filter_map(|stepped| stepped.downstream.clone()).collect()
+    }
+
+    /// The downstream may be called once: the claim that stepped aside first returns.
+    pub(super) fn recall_one(&self, downstream: &str) {
+        let mut aside = lock(&self.0);
+        let of_this = aside.iter().filter(|(_, stepped)| stepped.downstream.as_deref() == Some(downstream));
+        if let Some(first) = of_this.min_by_key(|(_, stepped)| stepped.until).map(|(key, _)| key.clone()) {
+            aside.remove(&first);
+        }
+    }
+
+    /// The downstream may be called again.
     pub(super) fn recall(&self, downstream: &str) {
         lock(&self.0).retain(|_, stepped| stepped.downstream.as_deref() != Some(downstream));
-    }
-}
-
-/// How often each downstream has failed in a row, and whether it was sampled in this pass.
-#[derive(Default)]
-pub(super) struct Breakers(Mutex<HashMap<String, Breaker>>);
-
-#[derive(Default)]
-struct Breaker {
-    failures: u32,
-    sampled: bool,
-}
-
-impl Breakers {
-    /// A new pass: each downstream may be sampled once more.
-    pub(super) fn new_pass(&self) {
-        lock(&self.0).values_mut().for_each(|breaker| breaker.sampled = false);
-    }
-
-    /// Whether it may be called now.
-    pub(super) fn admits(&self, downstream: &str) -> bool {
-        let mut breakers = lock(&self.0);
-        let Some(breaker) = breakers.get_mut(downstream).filter(|b| b.failures >= FAILURES_MAX) else {
-            return true;
-        };
-        !std::mem::replace(&mut breaker.sampled, true)
-    }
-
-    /// It answered: whether it had been left alone.
-    pub(super) fn answered(&self, downstream: &str) -> bool {
-        lock(&self.0).remove(downstream).is_some_and(|breaker| breaker.failures >= FAILURES_MAX)
-    }
-
-    /// It failed: whether it is left alone from now on, and was not before.
-    pub(super) fn failed(&self, downstream: &str) -> bool {
-        let mut breakers = lock(&self.0);
-        let breaker = breakers.entry(downstream.to_owned()).or_default();
-        breaker.failures = breaker.failures.saturating_add(1);
-        breaker.failures == FAILURES_MAX
     }
 }
 
@@ -97,24 +68,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_downstream_that_fails_in_a_row_is_sampled_once_a_pass_until_it_answers() {
-        let breakers = Breakers::default();
-        for n in 1..=FAILURES_MAX {
-            assert!(breakers.admits("stripe"));
-            assert_eq!(breakers.failed("stripe"), n == FAILURES_MAX, "{n}");
-        }
-        assert!(breakers.admits("stripe"), "the sample");
-        assert!(!breakers.admits("stripe"));
-        assert!(breakers.admits("mailer"), "another downstream");
-        breakers.new_pass();
-        assert!(breakers.admits("stripe"));
-        assert!(!breakers.failed("stripe"), "said once");
-        assert!(breakers.answered("stripe"));
-        assert!(breakers.admits("stripe") && breakers.admits("stripe"));
-        assert!(!breakers.answered("stripe"), "it had not been left alone");
-    }
-
-    #[test]
     fn what_steps_aside_returns_in_time_or_when_its_downstream_answers() {
         let aside = Aside::default();
         let key = |id: &str| ClaimKey::new("mail", id).expect("a key");
@@ -122,7 +75,12 @@ mod tests {
         aside.step(&key("over"), Duration::ZERO, None);
         aside.step(&key("poisonous"), hour, None);
         aside.step(&key("resting"), hour, Some("stripe"));
-        assert_eq!(aside.now(), HashSet::from([key("poisonous"), key("resting")]));
+        aside.step(&key("resting first"), hour / 2, Some("stripe"));
+        assert_eq!(aside.now(), ["poisonous", "resting", "resting first"].map(key).into());
+        aside.recall_one("mailer");
+        aside.recall_one("stripe");
+        assert_eq!(aside.now(), ["poisonous", "resting"].map(key).into());
+        assert_eq!(aside.downstreams(), BTreeSet::from(["stripe".to_owned()]));
         aside.recall("stripe");
         assert_eq!(aside.now(), HashSet::from([key("poisonous")]));
     }

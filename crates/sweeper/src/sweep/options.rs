@@ -68,6 +68,10 @@ pub struct Pass {
     pub left: u64,
     /// Left alone because their downstream fails in a row.
     pub rested: u64,
+    /// Left alone because a person has paused their downstream. Claims for which nothing has been sent yet are not even read then.
+    pub paused: u64,
+    /// Left alone because this process calls their downstream as often as it may.
+    pub limited: u64,
     /// Failed: they step aside and are tried again.
     pub failed: u64,
 }
@@ -83,6 +87,8 @@ impl Pass {
         self.confirmed += other.confirmed;
         self.left += other.left;
         self.rested += other.rested;
+        self.paused += other.paused;
+        self.limited += other.limited;
         self.failed += other.failed;
     }
 }

@@ -10,11 +10,13 @@ use crate::kit::{Place, key, settled};
 fn help_has_examples_and_the_exit_codes() {
     let place = Place::empty();
     place.run(&["--help"]).says(0, "Exit codes:").says(0, "EARMARK_SWEEP_LEASE").says(0, "allowed_origins");
-    for command in ["run", "sweep", "migrate", "list", "show", "report", "resolve", "cancel", "doctor"] {
+    for command in [
+        "run", "sweep", "migrate", "list", "show", "report", "resolve", "cancel", "pause", "resume", "doctor",
+    ] {
         let done = place.run(&[command, "--help"]);
         assert!(done.says(0, "Example").out.contains(&format!("earmark {command}")), "{}", done.out);
     }
-    for command in ["sweep", "migrate", "list", "show", "resolve", "cancel", "doctor"] {
+    for command in ["sweep", "migrate", "list", "show", "resolve", "cancel", "pause", "resume", "doctor"] {
         place.run(&[command, "--help"]).says(0, "--json");
     }
     place.run(&[]).says(2, "Usage");
@@ -37,6 +39,15 @@ fn bad_input_names_the_thing_and_the_fix() {
         (vec!["report", "--from", "2026-11-30", "--to", "2026-11-29"], 2, "is not after"),
         (vec!["report", "--out", "/nowhere/report.txt"], 2, "name a directory that is there"),
         (vec!["cancel", "mail/x"], 2, "--by"),
+        (vec!["pause", "--downstream", "stripe", "--reason", "x"], 2, "--by"),
+        (vec!["pause", "--downstream", "stripe", "--by", "K. Lang"], 2, "--reason"),
+        (vec!["pause", "--downstream", "", "--by", "K. Lang", "--reason", "x"], 2, "is no stored name"),
+        (vec!["resume", "--downstream", "stripe", "--by", "K. Lang", "--reason", ""], 2, "give the reason"),
+        (
+            vec!["resume", "--downstream", "stripe", "--by", "K. Lang", "--reason", "x"],
+            4,
+            "stripe is not paused",
+        ),
         (vec!["migrate", "--namespace", "other"], 2, "leave the option out"),
         (vec!["migrate", "--namespace", "a b"], 2, "letters, digits"),
     ] {

@@ -5,5 +5,7 @@ mod commands;
 mod docs;
 mod doctor;
 mod kit;
+mod pause;
+mod purge;
 mod resolve;
 mod sidecar;

@@ -96,7 +96,8 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
     request MEDIUMTEXT PATH '$[15]', traceparent VARCHAR(64) PATH '$[16]', supersedes VARCHAR(16) PATH '$[17]',
     place INT PATH '$[18]')) AS r
 STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
-    place INT PATH '$[0]', kind VARCHAR(128) PATH '$[1]', form VARCHAR(32) PATH '$[2]', downstream VARCHAR(64) PATH '$[3]',
+    place INT PATH '$[0]', kind VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[1]', form VARCHAR(32) PATH '$[2]',
+    downstream VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]',
     state VARCHAR(16) PATH '$[4]', fence INT PATH '$[5]', due_in BIGINT PATH '$[6]',
     request_type VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[7]', credential VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[8]',
     repeat_safety VARCHAR(8) PATH '$[9]', key_window BIGINT PATH '$[10]', landing_horizon BIGINT PATH '$[11]',
@@ -199,6 +200,8 @@ LIMIT 1",
     due_of_pair: concat!(
 "SELECT tenant, consumer, message_id FROM earmark_claim
 WHERE tenant = ? AND consumer = ? AND due_at <= ", now!(), "
+    AND NOT (state = 'held' AND (send_by IS NULL OR send_by > ", now!(), ") AND EXISTS (SELECT 1 FROM earmark_pause p
+        WHERE p.downstream = earmark_claim.downstream AND p.resumed_at IS NULL))
 ORDER BY due_at
 LIMIT ?"
 ),
@@ -244,6 +247,90 @@ ORDER BY at, id",
 VALUES (?, ?, ?, ", now!(), ", ", now!(), ")
 ON DUPLICATE KEY UPDATE version = VALUES(version), passes = VALUES(passes), last_success_at = VALUES(last_success_at)"
     ),
+    // The index is named: the server's guess at how many tombstones are old must not decide whether every one of them is read.
+    purge_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim FORCE INDEX (earmark_claim_closed)
+WHERE closed_at >= ? AND closed_at <= ", now!(), " - ? AND purged_at IS NULL AND ", settled!(), "
+ORDER BY closed_at
+LIMIT ?
+FOR UPDATE SKIP LOCKED"
+    ),
+    purge_events: "DELETE e FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]')) AS picked
+STRAIGHT_JOIN earmark_event AS e
+    ON e.tenant = picked.tenant AND e.consumer = picked.consumer AND e.message_id = picked.message_id",
+    purge_rows: concat!(
+"UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]')) AS picked
+STRAIGHT_JOIN earmark_claim AS c
+    ON c.tenant = picked.tenant AND c.consumer = picked.consumer AND c.message_id = picked.message_id
+SET c.purged_at = ", now!(), ", c.request = NULL, c.receipt = NULL, c.summary = NULL, c.traceparent = NULL"
+    ),
+    tombstone_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim FORCE INDEX (earmark_claim_tombstone)
+WHERE closed_at >= ? AND closed_at <= ", now!(), " - ? AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)
+ORDER BY closed_at
+LIMIT ?
+FOR UPDATE SKIP LOCKED"
+    ),
+    tombstone_rows: "DELETE c FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    tenant VARBINARY(128) PATH '$[0]', consumer VARBINARY(128) PATH '$[1]', message_id VARBINARY(512) PATH '$[2]')) AS picked
+STRAIGHT_JOIN earmark_claim AS c
+    ON c.tenant = picked.tenant AND c.consumer = picked.consumer AND c.message_id = picked.message_id",
+    purge_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, CAST(COALESCE(SUM(bytes), 0) AS SIGNED) AS bytes, CAST(COALESCE(SUM(events), 0) AS SIGNED) AS events, CAST(COALESCE(SUM(event_bytes), 0) AS SIGNED) AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(OCTET_LENGTH(c.request), 0) + COALESCE(OCTET_LENGTH(c.receipt), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(OCTET_LENGTH(e.detail), 0) + COALESCE(OCTET_LENGTH(e.bytes), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - ? AND purged_at IS NULL AND ", settled!(), ") AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    tombstone_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, CAST(COALESCE(SUM(bytes), 0) AS SIGNED) AS bytes, CAST(COALESCE(SUM(events), 0) AS SIGNED) AS events, CAST(COALESCE(SUM(event_bytes), 0) AS SIGNED) AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(OCTET_LENGTH(c.request), 0) + COALESCE(OCTET_LENGTH(c.receipt), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(OCTET_LENGTH(e.detail), 0) + COALESCE(OCTET_LENGTH(e.bytes), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - ? AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)) AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    purge_kept: concat!(
+"SELECT COUNT(*) AS claims FROM earmark_claim
+WHERE closed_at <= ", now!(), " - ? AND purged_at IS NULL AND NOT (", settled!(), ")"
+    ),
+    forget_sweepers: concat!(
+"DELETE FROM earmark_sweeper WHERE COALESCE(last_success_at, started_at) < ", now!(), " - ?"
+    ),
+    pauses: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE resumed_at IS NULL OR at >= ? OR resumed_at >= ?
+ORDER BY downstream, seq",
+    pause: concat!(
+"INSERT INTO earmark_pause (downstream, seq, at, actor, reason)
+SELECT ?, COALESCE(MAX(p.seq), 0) + 1, ", now!(), ", ?, ?
+FROM earmark_pause p
+WHERE p.downstream = ?
+HAVING COUNT(*) = COUNT(p.resumed_at)
+ON DUPLICATE KEY UPDATE earmark_pause.reason = earmark_pause.reason"
+),
+    resume: concat!(
+"UPDATE earmark_pause SET resumed_at = ", now!(), ", resumed_by = ?, resume_reason = ?
+WHERE downstream = ? AND resumed_at IS NULL"
+),
+    newest_pause: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE downstream = ?
+ORDER BY seq DESC
+LIMIT 1",
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

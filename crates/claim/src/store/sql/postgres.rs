@@ -211,6 +211,8 @@ LIMIT 1",
     due_of_pair: concat!(
 "SELECT tenant, consumer, message_id FROM earmark_claim
 WHERE tenant = $1 AND consumer = $2 AND due_at <= ", now!(), "
+    AND NOT (state = 'held' AND (send_by IS NULL OR send_by > ", now!(), ") AND EXISTS (SELECT 1 FROM earmark_pause p
+        WHERE p.downstream = earmark_claim.downstream AND p.resumed_at IS NULL))
 ORDER BY due_at
 LIMIT $3"
 ),
@@ -257,6 +259,85 @@ VALUES ($1, $2, $3::bigint, ", now!(), ", ", now!(), ")
 ON CONFLICT (name) DO UPDATE SET version = excluded.version, passes = excluded.passes,
     last_success_at = excluded.last_success_at"
     ),
+    purge_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim
+WHERE closed_at >= $1 AND closed_at <= ", now!(), " - $2::bigint AND purged_at IS NULL AND ", settled!(), "
+ORDER BY closed_at
+LIMIT $3
+FOR UPDATE SKIP LOCKED"
+    ),
+    purge_events: "DELETE FROM earmark_event e
+USING (SELECT k->>0 AS tenant, k->>1 AS consumer, k->>2 AS message_id FROM json_array_elements($1::json) AS k) AS picked
+WHERE e.tenant = picked.tenant AND e.consumer = picked.consumer AND e.message_id = picked.message_id",
+    purge_rows: concat!(
+"UPDATE earmark_claim c SET purged_at = ", now!(), ", request = NULL, receipt = NULL, summary = NULL, traceparent = NULL
+FROM (SELECT k->>0 AS tenant, k->>1 AS consumer, k->>2 AS message_id FROM json_array_elements($1::json) AS k) AS picked
+WHERE c.tenant = picked.tenant AND c.consumer = picked.consumer AND c.message_id = picked.message_id"
+    ),
+    tombstone_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim
+WHERE closed_at >= $1 AND closed_at <= ", now!(), " - $2::bigint AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)
+ORDER BY closed_at
+LIMIT $3
+FOR UPDATE SKIP LOCKED"
+    ),
+    tombstone_rows: "DELETE FROM earmark_claim c
+USING (SELECT k->>0 AS tenant, k->>1 AS consumer, k->>2 AS message_id FROM json_array_elements($1::json) AS k) AS picked
+WHERE c.tenant = picked.tenant AND c.consumer = picked.consumer AND c.message_id = picked.message_id",
+    purge_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, COALESCE(SUM(bytes), 0)::bigint AS bytes, COALESCE(SUM(events), 0)::bigint AS events, COALESCE(SUM(event_bytes), 0)::bigint AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(octet_length(c.request), 0) + COALESCE(octet_length(c.receipt), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(octet_length(e.detail), 0) + COALESCE(octet_length(e.bytes), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - $1::bigint AND purged_at IS NULL AND ", settled!(), ") AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    tombstone_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, COALESCE(SUM(bytes), 0)::bigint AS bytes, COALESCE(SUM(events), 0)::bigint AS events, COALESCE(SUM(event_bytes), 0)::bigint AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(octet_length(c.request), 0) + COALESCE(octet_length(c.receipt), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(octet_length(e.detail), 0) + COALESCE(octet_length(e.bytes), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - $1::bigint AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)) AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    purge_kept: concat!(
+"SELECT COUNT(*) AS claims FROM earmark_claim
+WHERE closed_at <= ", now!(), " - $1::bigint AND purged_at IS NULL AND NOT (", settled!(), ")"
+    ),
+    forget_sweepers: concat!(
+"DELETE FROM earmark_sweeper WHERE COALESCE(last_success_at, started_at) < ", now!(), " - $1::bigint"
+    ),
+    pauses: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE resumed_at IS NULL OR at >= $1 OR resumed_at >= $2
+ORDER BY downstream, seq",
+    pause: concat!(
+"INSERT INTO earmark_pause (downstream, seq, at, actor, reason)
+SELECT $1::text, COALESCE(MAX(p.seq), 0) + 1, ", now!(), ", $2::text, $3::text
+FROM earmark_pause p
+WHERE p.downstream = $4
+HAVING COUNT(*) = COUNT(p.resumed_at)
+ON CONFLICT (downstream, seq) DO NOTHING"
+),
+    resume: concat!(
+"UPDATE earmark_pause SET resumed_at = ", now!(), ", resumed_by = $1, resume_reason = $2
+WHERE downstream = $3 AND resumed_at IS NULL"
+),
+    newest_pause: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE downstream = $1
+ORDER BY seq DESC
+LIMIT 1",
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

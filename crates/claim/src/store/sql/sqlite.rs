@@ -82,8 +82,7 @@ SELECT
     r.value ->> 16, r.value ->> 17, FALSE, FALSE, 1, 0, 0
 FROM json_each(?) AS r CROSS JOIN json_each(?) AS s ON s.key = r.value ->> 18
 WHERE TRUE
-ON CONFLICT (tenant, consumer, message_id) DO NOTHING
-RETURNING token, created_at"
+ON CONFLICT (tenant, consumer, message_id) DO NOTHING"
 ),
     confirm_batch: concat!(
 "UPDATE earmark_claim AS c SET
@@ -93,8 +92,7 @@ RETURNING token, created_at"
     receipt_len = s.value ->> 7, receipt_digest = unhex(s.value ->> 8)
 FROM json_each(?) AS s
 WHERE (c.tenant, c.consumer, c.message_id) = (s.value ->> 0, s.value ->> 1, s.value ->> 2)
-    AND c.state = 'in_flight' AND c.fence = 1 AND c.token = unhex(s.value ->> 3)
-RETURNING token"
+    AND c.state = 'in_flight' AND c.fence = 1 AND c.token = unhex(s.value ->> 3)"
 ),
     apply: concat!(
 "UPDATE earmark_claim SET
@@ -177,6 +175,8 @@ LIMIT 1",
     due_of_pair: concat!(
 "SELECT tenant, consumer, message_id FROM earmark_claim
 WHERE tenant = CAST(?1 AS TEXT) AND consumer = CAST(?2 AS TEXT) AND due_at <= ", now!(), "
+    AND NOT (state = 'held' AND (send_by IS NULL OR send_by > ", now!(), ") AND EXISTS (SELECT 1 FROM earmark_pause p
+        WHERE p.downstream = earmark_claim.downstream AND p.resumed_at IS NULL))
 ORDER BY due_at
 LIMIT ?3"
 ),
@@ -223,6 +223,82 @@ VALUES (?1, ?2, ?3, ", now!(), ", ", now!(), ")
 ON CONFLICT (name) DO UPDATE SET version = excluded.version, passes = excluded.passes,
     last_success_at = excluded.last_success_at"
     ),
+    purge_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim
+WHERE closed_at >= ?1 AND closed_at <= ", now!(), " - ?2 AND purged_at IS NULL AND ", settled!(), "
+ORDER BY closed_at
+LIMIT ?3"
+    ),
+    purge_events: "DELETE FROM earmark_event
+WHERE (tenant, consumer, message_id) IN (
+    SELECT k.value ->> 0, k.value ->> 1, k.value ->> 2 FROM json_each(?1) AS k)",
+    purge_rows: concat!(
+"UPDATE earmark_claim SET purged_at = ", now!(), ", request = NULL, receipt = NULL, summary = NULL, traceparent = NULL
+WHERE (tenant, consumer, message_id) IN (
+    SELECT k.value ->> 0, k.value ->> 1, k.value ->> 2 FROM json_each(?1) AS k)"
+    ),
+    tombstone_pick: concat!(
+"SELECT tenant, consumer, message_id, closed_at FROM earmark_claim
+WHERE closed_at >= ?1 AND closed_at <= ", now!(), " - ?2 AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)
+ORDER BY closed_at
+LIMIT ?3"
+    ),
+    tombstone_rows: "DELETE FROM earmark_claim WHERE (tenant, consumer, message_id) IN (
+    SELECT k.value ->> 0, k.value ->> 1, k.value ->> 2 FROM json_each(?1) AS k)",
+    purge_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, COALESCE(SUM(bytes), 0) AS bytes, COALESCE(SUM(events), 0) AS events, COALESCE(SUM(event_bytes), 0) AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(LENGTH(CAST(c.request AS BLOB)), 0) + COALESCE(LENGTH(CAST(c.receipt AS BLOB)), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(LENGTH(CAST(e.detail AS BLOB)), 0) + COALESCE(LENGTH(CAST(e.bytes AS BLOB)), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - ?1 AND purged_at IS NULL AND ", settled!(), ") AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    tombstone_plan: concat!(
+"SELECT tenant, consumer, state, COUNT(*) AS claims, COALESCE(SUM(bytes), 0) AS bytes, COALESCE(SUM(events), 0) AS events, COALESCE(SUM(event_bytes), 0) AS event_bytes
+FROM (SELECT c.tenant, c.consumer, c.state, COALESCE(LENGTH(CAST(c.request AS BLOB)), 0) + COALESCE(LENGTH(CAST(c.receipt AS BLOB)), 0) AS bytes,
+    (SELECT COUNT(*) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS events,
+    (SELECT SUM(COALESCE(LENGTH(CAST(e.detail AS BLOB)), 0) + COALESCE(LENGTH(CAST(e.bytes AS BLOB)), 0)) FROM earmark_event e
+        WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id) AS event_bytes
+    FROM earmark_claim c
+    WHERE closed_at <= ", now!(), " - ?1 AND purged_at IS NOT NULL AND ", settled!(), "
+    AND (key_window IS NULL OR window_from IS NULL OR window_from < ", now!(), " - key_window)) AS old
+GROUP BY tenant, consumer, state
+ORDER BY tenant, consumer, state"
+    ),
+    purge_kept: concat!(
+"SELECT COUNT(*) AS claims FROM earmark_claim
+WHERE closed_at <= ", now!(), " - ?1 AND purged_at IS NULL AND NOT (", settled!(), ")"
+    ),
+    forget_sweepers: concat!(
+"DELETE FROM earmark_sweeper WHERE COALESCE(last_success_at, started_at) < ", now!(), " - ?1"
+    ),
+    pauses: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE resumed_at IS NULL OR at >= ?1 OR resumed_at >= ?2
+ORDER BY downstream, seq",
+    pause: concat!(
+"INSERT INTO earmark_pause (downstream, seq, at, actor, reason)
+SELECT ?1, COALESCE(MAX(p.seq), 0) + 1, ", now!(), ", ?2, ?3
+FROM earmark_pause p
+WHERE p.downstream = ?4
+HAVING COUNT(*) = COUNT(p.resumed_at)
+ON CONFLICT (downstream, seq) DO NOTHING"
+),
+    resume: concat!(
+"UPDATE earmark_pause SET resumed_at = ", now!(), ", resumed_by = ?1, resume_reason = ?2
+WHERE downstream = ?3 AND resumed_at IS NULL"
+),
+    newest_pause: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE downstream = ?1
+ORDER BY seq DESC
+LIMIT 1",
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

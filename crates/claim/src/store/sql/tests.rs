@@ -16,7 +16,7 @@ const KEY: [&str; 3] = ["tenant", "consumer", "message_id"];
 enum Class {
     /// About claims whose keys are known: to their shards alone.
     Hot,
-    /// The sweep's walk over what is due: to every shard, and cheap on each.
+    /// The sweep's walk over what is due and the purge's over what is old: to every shard, and cheap on each.
     Walk,
     /// Reports, look-ups by a second handle, the small tables: to every shard, or of no key.
     Cold,
@@ -31,10 +31,12 @@ fn classified(sql: &Sql) -> Vec<(&'static str, Class, &'static str)> {
         }};
     }
     table! {
-        Hot: claim, claim_batch, confirm_batch, apply, event, keep_receipt, row, rows, lock, lock_or_skip, row_in_caller, request, extend, history, fact_known;
-        Walk: next_pair, due_of_pair;
+        Hot: claim, claim_batch, confirm_batch, apply, event, keep_receipt, row, rows, lock, lock_or_skip, row_in_caller, request, extend, history, fact_known,
+            purge_events, purge_rows, tombstone_rows;
+        Walk: next_pair, due_of_pair, purge_pick, tombstone_pick;
         Cold: by_reference, by_provider_ref, orphan, list, open_tallies, report_claims, report_events, report_orphans,
-            sweepers, heartbeat, now, meta;
+            sweepers, heartbeat, pauses, pause, resume, newest_pause, now, meta,
+            purge_plan, tombstone_plan, purge_kept, forget_sweepers;
     }
 }
 
@@ -110,7 +112,7 @@ fn no_statement_keeps_state_in_a_session() {
         assert!(!text.contains('@'), "{dialect} {name}: a variable of the session");
         let first = words.first().map(String::as_str);
         assert!(
-            matches!(first, Some("select" | "insert" | "update" | "with")),
+            matches!(first, Some("select" | "insert" | "update" | "delete" | "with")),
             "{dialect} {name} begins with {first:?}: one statement that reads or writes rows"
         );
         assert!(!text.contains(';'), "{dialect} {name}: more than one statement");

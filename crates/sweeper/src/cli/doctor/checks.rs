@@ -12,7 +12,7 @@ use earmark_sweeper::report::{Moment, Untrusted, build};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, TransactionTrait};
 
 use super::{Finding, Level};
-use crate::cli::{list, report, setup};
+use crate::cli::{list, pause, report, setup};
 
 /// How long the doctor waits for a database.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -92,6 +92,9 @@ fn of_tables(found: &Inspection) -> Vec<Finding> {
     let guard =
         if found.guard { "installed" } else { "not installed: illegal moves typed by hand are not refused" };
     findings.push(Finding::note("guard", guard));
+    if found.partitions > 0 {
+        findings.push(Finding::note("partitions", format!("claims and events are in {}", found.partitions)));
+    }
     for index in &found.missing_indexes {
         let fix = "make it again from the text of earmark migrate --print";
         findings.push(Finding::fault(
@@ -130,6 +133,10 @@ pub(super) async fn claims(config: &Config, store: &ClaimStore) -> Vec<Finding> 
         }
     };
     findings.extend(sweepers(config, &snapshot));
+    findings.extend(snapshot.pauses.iter().filter(|p| p.resumed.is_none()).map(|p| {
+        let fix = "earmark resume, when its reason is gone; until then nothing is sent there";
+        Finding::new(Level::Warning, "paused", pause::words(p), fix)
+    }));
     findings.extend(unreadable(&snapshot));
     findings.extend(no_handler(config, store, &snapshot));
     findings.extend(origins(config, store, &snapshot.claims).await);

@@ -70,6 +70,26 @@ fn warnings(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
+    warnings.extend(report.pauses.iter().map(|p| {
+        let since = p.at.text();
+        match &p.resumed {
+            None => format!(
+                "{} is paused since {since} by {}: {}. Nothing is sent there, and its claims wait.",
+                p.downstream.exact(),
+                p.actor.prose(),
+                p.reason.prose()
+            ),
+            Some(r) => format!(
+                "{} was paused from {since} by {} ({}) to {} by {} ({}).",
+                p.downstream.exact(),
+                p.actor.prose(),
+                p.reason.prose(),
+                r.at.text(),
+                r.actor.prose(),
+                r.reason.prose()
+            ),
+        }
+    }));
     warnings.extend(report.faults.iter().map(|fault| fault.words.clone()));
     let unhandled: u64 = report.no_handler.iter().map(|n| n.tally.claims).sum();
     if unhandled > 0 {

@@ -26,6 +26,7 @@ pub(super) fn data() -> Input {
     let events = events(&all);
     Input {
         orphans: orphans(),
+        pauses: pauses(),
         scope: Scope {
             database: "shop on db-1:5432".into(),
             namespace: "shop <i>prod</i>".into(),
@@ -34,6 +35,25 @@ pub(super) fn data() -> Input {
         },
         ..input(all, events)
     }
+}
+
+fn pauses() -> Vec<PauseRow> {
+    vec![
+        PauseRow {
+            downstream: "mailer".into(),
+            at: ago(300),
+            actor: "K. Lang".into(),
+            reason: "spam".into(),
+            resumed: Some((ago(200), "M. Roth".into(), "mended".into())),
+        },
+        PauseRow {
+            downstream: "stripe\u{202e}".into(),
+            at: ago(30),
+            actor: "<script>K. Lang</script>".into(),
+            reason: "doubled charges\nall is well, says the provider".into(),
+            resumed: None,
+        },
+    ]
 }
 
 fn needs_a_person() -> Vec<ClaimRow> {

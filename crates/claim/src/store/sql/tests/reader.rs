@@ -148,8 +148,8 @@ fn tables(query: &[Node]) -> Vec<Table> {
     let mut listing = false;
     for (n, node) in query.iter().enumerate() {
         let after = |word: &str| n > 0 && query[n - 1].is(word);
-        let is_read =
-            |listed: bool| after("from") || after("join") || after("update") || (listed && after(","));
+        let is_joined = after("join") || after("straight_join");
+        let is_read = |listed: bool| after("from") || is_joined || after("update") || (listed && after(","));
         match node.word() {
             Some("from") => listing = true,
             Some(word) if CLAUSES.contains(&word) => listing = false,

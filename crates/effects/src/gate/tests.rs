@@ -1,0 +1,3 @@
+mod breaker;
+mod bucket;
+mod gate;

@@ -100,7 +100,7 @@ impl ClaimStore {
         let mut settled = Vec::with_capacity(ends.len());
         for (claim, event, mut note, confirm) in ends {
             if let Some(confirm) = confirm {
-                if matches!(answered(answers.next()).await, Ok(true)) {
+                if matches!(answered("settle", answers.next()).await, Ok(true)) {
                     settled.push(Ok(Settled::Moved(State::Confirmed)));
                     continue;
                 }
@@ -122,7 +122,7 @@ impl ClaimStore {
             let once = std::iter::once(confirm.clone());
             let queued = self.inner.group.confirm(&self.inner.writer, once).await;
             let written = match queued {
-                Ok(mut answers) => answered(answers.pop()).await,
+                Ok(mut answers) => answered("settle", answers.pop()).await,
                 Err(error) => Err(error),
             };
             match written {

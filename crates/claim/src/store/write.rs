@@ -3,6 +3,8 @@
 //!
 //! Everything here runs on the writer's runtime, in a task that no caller can cut.
 
+use std::time::Duration;
+
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement};
 
 use tokio::sync::Semaphore;
@@ -25,6 +27,7 @@ use crate::time::Timestamp;
 pub(crate) struct Db {
     pub(crate) pools: Pools,
     pub(crate) contention_retries: u32,
+    pub(super) patience: Duration,
     /// One place for rows of failed batches, and one for rows that strangers' transactions hold up.
     pub(super) alone: Semaphore,
     pub(super) held_up: Semaphore,
@@ -69,8 +72,8 @@ pub(super) enum Failed {
 }
 
 impl Db {
-    pub(super) fn new(pools: Pools, contention_retries: u32) -> Self {
-        Self { pools, contention_retries, alone: Semaphore::new(1), held_up: Semaphore::new(1) }
+    pub(super) fn new(pools: Pools, contention_retries: u32, patience: Duration) -> Self {
+        Self { pools, contention_retries, patience, alone: Semaphore::new(1), held_up: Semaphore::new(1) }
     }
 
     // ---- moves -------------------------------------------------------------------------------------------
@@ -383,6 +386,10 @@ fn reopening(before: &ClaimView, made: &Move, note: &Note) -> Note {
 pub(super) fn still_unclear(error: Error) -> Error {
     match error {
         Error::Unavailable { what, source } | Error::Contention { what, source } => {
+            Error::Unclear { what, source }
+        }
+        Error::Busy { what, .. } => {
+            let source = DbErr::Custom("its turn to be tried again did not come in time".into());
             Error::Unclear { what, source }
         }
         other => other,

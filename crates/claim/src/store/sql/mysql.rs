@@ -96,7 +96,8 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
     request MEDIUMTEXT PATH '$[15]', traceparent VARCHAR(64) PATH '$[16]', supersedes VARCHAR(16) PATH '$[17]',
     place INT PATH '$[18]')) AS r
 STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
-    place INT PATH '$[0]', kind VARCHAR(128) PATH '$[1]', form VARCHAR(32) PATH '$[2]', downstream VARCHAR(64) PATH '$[3]',
+    place INT PATH '$[0]', kind VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[1]', form VARCHAR(32) PATH '$[2]',
+    downstream VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]',
     state VARCHAR(16) PATH '$[4]', fence INT PATH '$[5]', due_in BIGINT PATH '$[6]',
     request_type VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[7]', credential VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[8]',
     repeat_safety VARCHAR(8) PATH '$[9]', key_window BIGINT PATH '$[10]', landing_horizon BIGINT PATH '$[11]',

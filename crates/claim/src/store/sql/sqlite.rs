@@ -82,8 +82,7 @@ SELECT
     r.value ->> 16, r.value ->> 17, FALSE, FALSE, 1, 0, 0
 FROM json_each(?) AS r CROSS JOIN json_each(?) AS s ON s.key = r.value ->> 18
 WHERE TRUE
-ON CONFLICT (tenant, consumer, message_id) DO NOTHING
-RETURNING token, created_at"
+ON CONFLICT (tenant, consumer, message_id) DO NOTHING"
 ),
     confirm_batch: concat!(
 "UPDATE earmark_claim AS c SET
@@ -93,8 +92,7 @@ RETURNING token, created_at"
     receipt_len = s.value ->> 7, receipt_digest = unhex(s.value ->> 8)
 FROM json_each(?) AS s
 WHERE (c.tenant, c.consumer, c.message_id) = (s.value ->> 0, s.value ->> 1, s.value ->> 2)
-    AND c.state = 'in_flight' AND c.fence = 1 AND c.token = unhex(s.value ->> 3)
-RETURNING token"
+    AND c.state = 'in_flight' AND c.fence = 1 AND c.token = unhex(s.value ->> 3)"
 ),
     apply: concat!(
 "UPDATE earmark_claim SET

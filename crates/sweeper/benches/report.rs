@@ -106,6 +106,7 @@ fn report(c: &mut Criterion) {
         events: claims.iter().filter_map(event).collect(),
         claims,
         orphans: vec![],
+        pauses: vec![],
         unreadable: vec![],
     };
     let options = Options::default();

@@ -207,3 +207,6 @@ pub(super) fn id_of(key: &ClaimKey) -> u64 {
     key.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;

@@ -98,7 +98,7 @@ impl ClaimStore {
         let insert = Arc::new(self.insert_of(key, new, in_flight)?);
         let once = std::iter::once(insert.clone());
         let answer = self.inner.group.claim(&self.inner.writer, once).await?.pop();
-        self.claimed(&insert, answered(answer).await?).await
+        self.claimed(&insert, answered("claim", answer).await?).await
     }
 
     /// Claims many messages, for consumers that receive them in batches: written together, committed when this returns. An answer for
@@ -124,7 +124,7 @@ impl ClaimStore {
         let mut claimed = Vec::with_capacity(inserts.len());
         for insert in inserts {
             claimed.push(match insert {
-                Ok(insert) => match answered(answers.next()).await {
+                Ok(insert) => match answered("claim", answers.next()).await {
                     Ok(inserted) => self.claimed(&insert, inserted).await,
                     Err(error) => Err(error),
                 },

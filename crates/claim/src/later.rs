@@ -29,7 +29,7 @@ impl ClaimStore {
         let insert = Arc::new(insert);
         let once = std::iter::once(insert.clone());
         let answer = self.inner.group.claim(&self.inner.writer, once).await?.pop();
-        match answered(answer).await? {
+        match answered("claim", answer).await? {
             Inserted::New { handed_over, .. } => {
                 let held = self.claim_of(&insert, held_facts(&insert), handed_over, Duration::ZERO);
                 Ok(Joined::Held(held))

@@ -100,7 +100,7 @@ impl ClaimStore {
         let mut settled = Vec::with_capacity(ends.len());
         for (claim, event, mut note, confirm) in ends {
             if let Some(confirm) = confirm {
-                if matches!(answered(answers.next()).await, Ok(true)) {
+                if matches!(answered("settle", answers.next()).await, Ok(true)) {
                     settled.push(Ok(Settled::Moved(State::Confirmed)));
                     continue;
                 }
@@ -122,7 +122,7 @@ impl ClaimStore {
             let once = std::iter::once(confirm.clone());
             let queued = self.inner.group.confirm(&self.inner.writer, once).await;
             let written = match queued {
-                Ok(mut answers) => answered(answers.pop()).await,
+                Ok(mut answers) => answered("settle", answers.pop()).await,
                 Err(error) => Err(error),
             };
             match written {
@@ -172,6 +172,7 @@ impl ClaimStore {
         let ask = Ask {
             key: key.clone(),
             event: event.clone(),
+            seen: None,
             // What the taking was judged on: a refusal must not be said to cover what its window does not.
             registered: Some(facts.declared.clone()),
             token: facts.token,
@@ -229,6 +230,7 @@ impl ClaimStore {
         let ask = Ask {
             key: key.clone(),
             event,
+            seen: None,
             registered: registered.cloned(),
             token,
             note,

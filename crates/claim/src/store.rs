@@ -36,7 +36,7 @@ use writer::Writer;
 
 /// Claims in a database. Cheap to clone; all clones share one thread and its connections.
 ///
-/// It adds twice the [`write_connections`](StoreOptions::write_connections), one, and the
+/// It adds twice the [`write_connections`](StoreOptions::write_connections), two, and the
 /// [`read_connections`](StoreOptions::read_connections) to the database, and one thread to the process. [`close`](ClaimStore::close) drains it.
 #[derive(Clone)]
 pub struct ClaimStore {
@@ -105,7 +105,7 @@ impl ClaimStore {
             );
         }
         let lanes = pools.dialect.lanes(options.write_connections);
-        let db = Arc::new(Db::new(pools, options.contention_retries));
+        let db = Arc::new(Db::new(pools, options.contention_retries, options.patience));
         let (capacity, patience) = (options.queue_capacity, options.patience);
         let group = Arc::new(Group::new(db.clone(), writer.tasks(), lanes, capacity, patience));
         let inner =

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use earmark_claim::state::{Event, Refused, Taking, next};
 use earmark_claim::{
-    Backoff, Begun, Claim, ClaimKey, ClaimStore, Claimed, DatabaseTransaction, ErrorClass, Failure,
-    Fingerprint, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken, Timestamp, When,
+    Backoff, Begun, Claim, ClaimKey, ClaimStore, ClaimView, Claimed, DatabaseTransaction, ErrorClass,
+    Failure, Fingerprint, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken,
+    Timestamp, When,
 };
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
@@ -182,7 +183,16 @@ impl Earmark {
     /// [`Error::Store`]; [`Error::Closing`], [`Error::NotRegistered`]: nothing was taken.
     pub async fn retake(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
         let (this, key) = (self.clone(), key.clone());
-        self.in_a_task(async move { this.take_call_settle(&key, how).await }).await
+        self.in_a_task(async move { this.find_take_call_settle(&key, how).await }).await
+    }
+
+    /// The same with a row that was read before, and only if nothing has moved since.
+    ///
+    /// # Errors
+    /// As [`Earmark::retake`].
+    pub async fn retake_as_seen(&self, seen: ClaimView, how: Taking) -> Result<Retaken, Error> {
+        let this = self.clone();
+        self.in_a_task(async move { this.take_call_settle(&seen, how).await }).await
     }
 
     /// Waits for the claims and attempts under way, at most for `grace`; new ones are refused from now on. Answers how many are
@@ -246,7 +256,7 @@ impl Earmark {
     async fn hurry(&self, pass: Pass, key: &ClaimKey, at: Timestamp) -> Result<Outcome<Value>, Error> {
         // Its place is free before the sweep's way is gone: two of one limit would wait for each other.
         drop(pass);
-        match self.take_call_settle(key, Taking::Take).await? {
+        match self.find_take_call_settle(key, Taking::Take).await? {
             Retaken::Performed(outcome) => Ok(outcome),
             Retaken::Refused(Refused::NotYet { from, .. }) => Ok(Outcome::Retryable { at: from }),
             // Somebody was faster, or it is not to be tried again, or not now.
@@ -278,25 +288,31 @@ impl Earmark {
         }
     }
 
-    async fn take_call_settle(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
-        let Some(view) = self.parts.store.find(key).await? else { return Ok(Retaken::Missing) };
+    async fn find_take_call_settle(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
+        match self.parts.store.find(key).await? {
+            Some(view) => self.take_call_settle(&view, how).await,
+            None => Ok(Retaken::Missing),
+        }
+    }
+
+    async fn take_call_settle(&self, seen: &ClaimView, how: Taking) -> Result<Retaken, Error> {
         // Before it is taken: an attempt that nobody can make would leave a doubt behind.
-        if !self.can_perform(&view) {
-            return Err(not_registered(&view.kind));
+        if !self.can_perform(seen) {
+            return Err(not_registered(&seen.kind));
         }
         // Nobody waits for a turn to take what is not to be taken; the taking itself judges again.
-        let judged = self.judged(&view);
+        let judged = self.judged(seen);
         let room = self.parts.store.room(judged.declared.call_timeout);
         if let Err(why) = next(&judged, &Event::Taking { how, room }) {
             return Ok(Retaken::Refused(why));
         }
-        let gate = self.parts.gates.of(&view.downstream);
+        let gate = self.parts.gates.of(&seen.downstream);
         let pass = match self.admit(&gate, gate.sweep_patience()).await? {
             Ok(pass) => pass,
             Err(halt) => return Ok(Retaken::HeldBack(halt)),
         };
-        let registered = self.registered(&view);
-        Ok(match self.parts.store.take_over(key, how, registered.as_ref()).await? {
+        let registered = self.registered(seen);
+        Ok(match self.parts.store.take_over_as_seen(seen, how, registered.as_ref()).await? {
             Taken::Started(started) => Retaken::Performed(self.perform_started(pass, started).await?),
             Taken::Refused(why) => Retaken::Refused(why),
             Taken::Missing => Retaken::Missing,

@@ -36,7 +36,9 @@ fn claim(n: u64) -> ClaimRow {
         form: "http/1".into(),
         summary: Some("One order of many".into()),
         business_ref: Some(format!("{n}").as_str().into()),
-        amount: (n % 3 == 0).then(|| Amount { minor: 1200 + (n % 977) as i64, currency: "EUR".into() }),
+        amount: n
+            .is_multiple_of(3)
+            .then(|| Amount { minor: 1200 + (n % 977) as i64, currency: "EUR".into() }),
         state,
         doubt: open_doubt,
         contradicted: false,

@@ -30,9 +30,9 @@ pub struct Round {
     pub name: String,
     /// How many effects are under way at once.
     pub tasks: usize,
-    /// Before anything is measured: connections are opened and statements prepared.
+    /// Before anything is measured, at least: connections are opened and statements prepared, and each task has ended about one effect.
     pub warm_up_ms: u64,
-    /// How long is measured.
+    /// How long is measured, at least: see [`TURNS`].
     pub measure_ms: u64,
 }
 
@@ -156,6 +156,14 @@ pub fn serve<L: Load>(round: &Round, open: impl Future<Output = Result<L>>) -> R
     Ok(())
 }
 
+/// How many effects a task ends, on average, while it is measured. Many tasks in one queue go in step, so that a short look at a slow
+/// system sees all of a turn or nothing of it.
+const TURNS: u64 = 4;
+/// By so much a slow system may prolong its round.
+const PROLONGED: Duration = Duration::from_secs(30);
+/// Between two looks at what has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
 const WARM_UP: u8 = 0;
 const MEASURE: u8 = 1;
 const STOP: u8 = 2;
@@ -168,12 +176,12 @@ struct Seen {
 }
 
 async fn drive<L: Load>(load: Arc<L>, round: &Round) -> Result<Report> {
-    let phase = Arc::new(AtomicU8::new(WARM_UP));
+    let (phase, ended) = (Arc::new(AtomicU8::new(WARM_UP)), Arc::new(AtomicU64::new(0)));
     let tasks: Vec<_> = (0..round.tasks)
         .map(|task| {
-            let (load, phase) = (load.clone(), phase.clone());
+            let (load, phase, ended) = (load.clone(), phase.clone(), ended.clone());
             tokio::spawn(async move {
-                let seen = one_after_the_other(&*load, task, &phase).await;
+                let seen = one_after_the_other(&*load, task, &phase, &ended).await;
                 // One that fails ends the round: its figures would be those of fewer tasks.
                 if seen.is_err() {
                     phase.store(STOP, Ordering::Relaxed);
@@ -182,11 +190,22 @@ async fn drive<L: Load>(load: Arc<L>, round: &Round) -> Result<Report> {
             })
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(round.warm_up_ms)).await;
+    let turn = round.tasks as u64;
+    let wait = async |least_ms: u64, effects: u64| {
+        let (begun, least) = (Instant::now(), Duration::from_millis(least_ms));
+        tokio::time::sleep(least).await;
+        while ended.load(Ordering::Relaxed) < effects
+            && phase.load(Ordering::Relaxed) != STOP
+            && begun.elapsed() < least + PROLONGED
+        {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    wait(round.warm_up_ms, turn).await;
     let (cpu, begun) = (cpu_us(), Instant::now());
     let _ = phase.compare_exchange(WARM_UP, MEASURE, Ordering::Relaxed, Ordering::Relaxed);
-    tokio::time::sleep(Duration::from_millis(round.measure_ms)).await;
-    let (ended, cpu_after) = (begun.elapsed(), cpu_us());
+    wait(round.measure_ms, ended.load(Ordering::Relaxed) + TURNS * turn).await;
+    let (lasted, cpu_after) = (begun.elapsed(), cpu_us());
     phase.store(STOP, Ordering::Relaxed);
 
     let mut all = Seen::default();
@@ -201,18 +220,24 @@ async fn drive<L: Load>(load: Arc<L>, round: &Round) -> Result<Report> {
         effects: load.effects(all.done),
         done: all.done,
         measured: u64::try_from(all.claims.len())?,
-        seconds: ended.as_secs_f64(),
+        seconds: lasted.as_secs_f64(),
         claim: quantiles(&mut all.claims),
         settle: quantiles(&mut all.settles),
         cpu_us: cpu.zip(cpu_after).map(|(before, after)| after.saturating_sub(before)),
     })
 }
 
-async fn one_after_the_other<L: Load>(load: &L, task: usize, phase: &AtomicU8) -> Result<Seen> {
+async fn one_after_the_other<L: Load>(
+    load: &L,
+    task: usize,
+    phase: &AtomicU8,
+    ended: &AtomicU64,
+) -> Result<Seen> {
     let mut seen = Seen::default();
     while phase.load(Ordering::Relaxed) != STOP {
         let timing = load.one(task, new_id()).await?;
         seen.done += 1;
+        ended.fetch_add(1, Ordering::Relaxed);
         if phase.load(Ordering::Relaxed) == MEASURE {
             seen.claims.push(nanos(timing.claim));
             seen.settles.extend(timing.settle.map(nanos));

@@ -16,7 +16,7 @@ use crate::systems::System;
 /// For connecting, and for the finished claims that some loads need.
 const START: Duration = Duration::from_secs(120);
 /// For what is under way when a round ends, beyond the round itself.
-const END: Duration = Duration::from_secs(120);
+const END: Duration = Duration::from_secs(180);
 /// The program of the peers, beside this one.
 const PEERS: &str = "earmark-peers";
 

@@ -56,6 +56,16 @@ impl Ours {
         }
     }
 
+    /// Where the database only counts.
+    #[cfg(any(feature = "mysql", feature = "sqlite"))]
+    fn counted(affected: u64, asked: usize) -> Self {
+        match usize::try_from(affected) {
+            Ok(0) => Self::none(),
+            Ok(all) if all == asked => Self::All,
+            _ => Self::Some,
+        }
+    }
+
     fn one(written: bool) -> Self {
         if written { Self::All } else { Self::none() }
     }
@@ -89,7 +99,7 @@ pub(super) async fn write(db: &Db, batch: &Batch) -> Result<Written, DbErr> {
             })
         }
         ([], [confirm]) => {
-            let confirmed = one(db.confirm_once(&confirm.job).await)?;
+            let confirmed = one(db.confirm_once(&confirm.job, &db.pools.claims).await)?;
             Ok(Written { claims: Ours::none(), confirms: Ours::one(confirmed), at: None })
         }
         (claims, confirms) => {

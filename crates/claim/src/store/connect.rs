@@ -44,8 +44,13 @@ impl Pools {
 
     /// A transaction for one or more inserts of claims, on the connections that are kept for them.
     pub(crate) async fn begin_claim(&self) -> Result<Tx, DbErr> {
-        let begin = Begin { for_claims: true, ..self.writing() };
-        Tx::begin(&self.claims, begin).await
+        self.begin_on(&self.claims).await
+    }
+
+    /// A transaction on connections of ours, as they are used.
+    pub(crate) async fn begin_on(&self, on: &DatabaseConnection) -> Result<Tx, DbErr> {
+        let for_claims = std::ptr::eq(on, &self.claims);
+        Tx::begin(on, Begin { for_claims, ..self.writing() }).await
     }
 
     /// A transaction for any other write.
@@ -166,9 +171,13 @@ pub(super) fn unreachable(error: sqlx::Error) -> Error {
     Error::Connect(sea_orm::DbErr::Conn(sea_orm::RuntimeErr::SqlxError(std::sync::Arc::new(error))))
 }
 
-/// Beside the batches' connections, one for rows that are tried alone: those of a failed batch, and those that strangers hold up.
+/// Connections for the batches, and beside them one for the rows of failed batches, which are tried alone, and one for those that strangers
+/// hold up.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-const LANE_OF_THEIR_OWN: u32 = 1;
+fn for_claims(dialect: Dialect, options: &StoreOptions) -> u32 {
+    let batches = dialect.lanes(options.write_connections).flushers_max();
+    u32::try_from(batches).unwrap_or(u32::MAX).saturating_add(2)
+}
 
 /// What all pools of ours share. `test_before_acquire` is off: the ping costs a fifth of the throughput of one task, and a dead
 /// connection shows as an unclear commit, which is read back anyway.
@@ -189,14 +198,16 @@ pub(super) mod postgres {
     use sqlx::ConnectOptions;
     use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
-    use super::{Dialect, Error, LANE_OF_THEIR_OWN, Pools, StoreOptions, unreachable};
+    use super::{Dialect, Error, Pools, StoreOptions, for_claims, unreachable};
 
     /// Settings of the connections on which batches are written. A row that a stranger's transaction holds must not hold up its neighbours
     /// for long. And each row is looked up by its key: a plan that reads the whole table, made while that was small, would be kept
     /// while it grows.
-    pub(in crate::store) const FOR_CLAIMS: [(&str, &str); 5] = [
+    /// READ COMMITTED whatever the server's default, as in every transaction of ours.
+    pub(in crate::store) const FOR_CLAIMS: [(&str, &str); 6] = [
         // Known by this for connections that nobody else shares: see `check::pooler`.
         ("earmark.lane", "claims"),
+        ("default_transaction_isolation", "read committed"),
         ("lock_timeout", "100ms"),
         ("enable_seqscan", "off"),
         ("enable_hashjoin", "off"),
@@ -214,7 +225,7 @@ pub(super) mod postgres {
             connect = connect.statement_cache_capacity(0).extra_float_digits(None);
         }
         // Behind a pooler they go with each transaction.
-        let for_claims = if options.pooler { connect.clone() } else { connect.clone().options(FOR_CLAIMS) };
+        let settings = if options.pooler { connect.clone() } else { connect.clone().options(FOR_CLAIMS) };
         let open = async |connect: &PgConnectOptions, connections| {
             let pool = pool!(pool.clone(), connections, options);
             let pool = pool.connect_with(connect.clone()).await.map_err(|e| refused(e, options.pooler))?;
@@ -222,7 +233,7 @@ pub(super) mod postgres {
         };
         Ok(Pools {
             dialect: Dialect::Postgres,
-            claims: open(&for_claims, options.write_connections + LANE_OF_THEIR_OWN).await?,
+            claims: open(&settings, for_claims(Dialect::Postgres, options)).await?,
             write: open(&connect, options.write_connections).await?,
             read: open(&connect, options.read_connections).await?,
             purge: SqlxPostgresConnector::from_sqlx_postgres_pool(
@@ -255,7 +266,7 @@ mod mysql {
     use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
     use sqlx::{ConnectOptions, Executor};
 
-    use super::{Dialect, Error, LANE_OF_THEIR_OWN, Pools, StoreOptions, unreachable};
+    use super::{Dialect, Error, Pools, StoreOptions, for_claims, unreachable};
 
     /// Settings of the connections on which batches are written: a row that a stranger's transaction holds must not hold up its
     /// neighbours for long (a second is the least that MySQL knows); and a batch that looks for keys that exist must lock none that do not.
@@ -276,7 +287,7 @@ mod mysql {
             Ok::<_, Error>(SqlxMySqlConnector::from_sqlx_mysql_pool(pool))
         };
         // In the place of a hook of the host's, if it has one: there is no way to call both.
-        let for_claims = pool.clone().after_connect(|connection, _| {
+        let batches = pool.clone().after_connect(|connection, _| {
             Box::pin(async move {
                 for setting in FOR_CLAIMS {
                     connection.execute(setting).await?;
@@ -284,10 +295,10 @@ mod mysql {
                 Ok(())
             })
         });
-        let for_claims = if options.pooler { &pool } else { &for_claims };
+        let batches = if options.pooler { &pool } else { &batches };
         Ok(Pools {
             dialect: Dialect::MySql,
-            claims: open(for_claims, options.write_connections + LANE_OF_THEIR_OWN).await?,
+            claims: open(batches, for_claims(Dialect::MySql, options)).await?,
             write: open(&pool, options.write_connections).await?,
             read: open(&pool, options.read_connections).await?,
             purge: SqlxMySqlConnector::from_sqlx_mysql_pool(

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use sea_orm::DbErr;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -26,8 +27,8 @@ use super::write::Db;
 use super::writer::Writer;
 use crate::error::Error;
 use crate::key::ClaimKey;
-pub(super) use queue::{Batch, Lanes};
-use queue::{Claiming, Hold, Queue, Waiting, id_of};
+pub(super) use queue::{Batch, Claiming, Lanes};
+use queue::{Hold, Queue, Waiting, id_of};
 
 /// So many claims lost in a row, with none won between them, make the next one a likely duplicate.
 const LOST_IN_A_ROW: u32 = 4;
@@ -176,11 +177,8 @@ impl Group {
             (blocked, flush, patrol)
         };
         for claim in blocked {
-            let (this, hold) = (self.clone(), self.block(claim.id));
-            writer.spawn(async move {
-                this.insert_alone(claim, First::Try).await;
-                drop(hold);
-            });
+            let hold = self.block(claim.id);
+            writer.spawn(self.clone().insert_blocked(claim, hold));
         }
         if flush {
             let flusher = Flusher { group: self.clone(), ended: false };
@@ -315,7 +313,8 @@ impl Group {
         loop {
             let (late, next) = {
                 let mut queue = self.lock();
-                let late = queue.take_late(Instant::now());
+                let now = Instant::now();
+                let late = queue.take_late(now, now + self.patience);
                 let next = queue.next_deadline();
                 queue.patrolled = next.is_some();
                 (late, next)
@@ -354,10 +353,16 @@ fn refuse_the_rest<A>(
     Ok(answers)
 }
 
-/// Waits for an answer. Without one the store has been closed meanwhile.
-pub(crate) async fn answered<A>(answer: Option<oneshot::Receiver<Result<A, Error>>>) -> Result<A, Error> {
+/// Waits for an answer. `close` waits for them all: without one the task has panicked that wrote it, and nobody knows how far it came.
+pub(crate) async fn answered<A>(
+    what: &'static str,
+    answer: Option<oneshot::Receiver<Result<A, Error>>>,
+) -> Result<A, Error> {
     match answer {
-        Some(answer) => answer.await.map_err(|_| Error::Closed)?,
+        Some(answer) => answer.await.unwrap_or_else(|_| {
+            let source = DbErr::Custom("the task that was to write it has ended without a word".into());
+            Err(Error::Unclear { what, source })
+        }),
         None => Err(Error::Closed),
     }
 }
@@ -378,9 +383,17 @@ impl Flusher {
 }
 
 impl Drop for Flusher {
-    /// After a panic; else `take` has signed it off, under the very lock under which it saw that nothing is left.
+    /// After a panic, another goes on with what is queued; else `take` has signed it off, under the very lock under which it saw that
+    /// nothing is left.
     fn drop(&mut self) {
-        if !self.ended {
+        if self.ended {
+            return;
+        }
+        if std::thread::panicking() {
+            let successor = Self { group: self.group.clone(), ended: false };
+            self.group.tasks.spawn(successor.flush());
+        } else {
+            // The store's thread has ended.
             self.group.lock().flushers -= 1;
         }
     }

@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use sea_orm::{ConnectionTrait, DbErr};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
 
 use super::bind::{self, Apply, Insert, Note};
 use super::dialect::Fault;
+use super::group::Claiming;
 use super::row::ClaimView;
 use super::tries::{Tries, gone};
 use super::write::{Db, Failed};
@@ -114,18 +115,20 @@ impl Db {
     // ---- claim -------------------------------------------------------------------------------------------
 
     /// Inserts a claim. The token in it settles a lost acknowledgement: the row that bears it is ours. `blocked` is called once, when a
-    /// stranger's open transaction is found to hold the key: it is waited for until the deadline.
+    /// stranger's open transaction is found to hold the key: it is waited for until the deadline. `None`: that is known already.
     pub(super) async fn insert(
         &self,
-        insert: &Insert,
+        claim: &Claiming,
         first: First,
-        deadline: Instant,
-        blocked: impl FnOnce(),
+        mut blocked: Option<impl FnOnce()>,
     ) -> Result<Inserted, Error> {
         const WHAT: &str = "claim";
+        let (insert, deadline) = (&*claim.job, claim.deadline);
         let dialect = self.pools.dialect;
         let mut tries = Tries::new(self.contention_retries);
-        let (mut first, mut blocked) = (Some(first), Some(blocked));
+        let mut first = Some(first);
+        // Why it was not written at the last try.
+        let mut held = None;
         // A read-back renews nothing: from the first statement on of which nobody knows.
         let mut since = None;
         loop {
@@ -134,7 +137,17 @@ impl Db {
                 Some(First::Try) | None => {
                     // One connection at most tries rows alone, and one waits for strangers; the batches keep theirs.
                     let lane = if blocked.is_some() { &self.alone } else { &self.held_up };
-                    let _turn = lane.acquire().await.map_err(|_| Error::Closed)?;
+                    let Ok(turn) = tokio::time::timeout_at(deadline.into(), lane.acquire()).await else {
+                        return Err(tries.given_up(match held {
+                            Some(source) => Error::Contention { what: WHAT, source },
+                            None => Error::Busy { what: WHAT, waited: self.patience },
+                        }));
+                    };
+                    let _turn = turn.map_err(|_| Error::Closed)?;
+                    // Nobody would perform it. What may be written already is still looked for, though nobody is told.
+                    if since.is_none() && claim.is_abandoned() {
+                        return Err(Error::Closed);
+                    }
                     let handed_over = Instant::now();
                     match self.insert_once(insert).await {
                         Ok(Some(at)) => {
@@ -177,6 +190,7 @@ impl Db {
                 if let Some(blocked) = blocked.take() {
                     blocked();
                 }
+                held = Some(error.clone());
                 tries.again_until(deadline, WHAT, error).await?;
             } else {
                 tries.again(WHAT, error, fault.unwrap_or(Fault::Contention)).await?;
@@ -222,17 +236,23 @@ impl Db {
     pub(super) async fn confirm(&self, confirm: &Confirm, first: First) -> Result<bool, Error> {
         const WHAT: &str = "settle";
         let mut tries = Tries::new(self.contention_retries);
-        let mut first = Some(first);
+        let (mut first, mut unclear) = (Some(first), false);
         loop {
             let error = match first.take() {
                 Some(First::Failed { error, .. }) => error,
-                Some(First::Try) | None => match self.confirm_once(confirm).await {
+                Some(First::Try) | None => match self.confirm_once(confirm, &self.pools.write).await {
+                    // By an earlier try of ours, which nobody acknowledged, or by somebody else.
+                    Ok(false) if unclear => {
+                        let view = self.row_patiently(WHAT, &confirm.key).await?;
+                        return Ok(view.is_some_and(|view| is_confirmed_by(&view, confirm.facts.token)));
+                    }
                     Ok(written) => return Ok(written),
                     Err(Failed::Final(error)) => return Err(error),
                     Err(Failed::Before(e) | Failed::AtCommit(e)) => e,
                 },
             };
             let fault = self.pools.dialect.fault(&error);
+            unclear |= fault == Fault::Unclear;
             if fault == Fault::Unclear
                 && let Some(view) = self.row_patiently(WHAT, &confirm.key).await?
                 && is_confirmed_by(&view, confirm.facts.token)
@@ -243,13 +263,18 @@ impl Db {
         }
     }
 
-    pub(super) async fn confirm_once(&self, confirm: &Confirm) -> Result<bool, Failed> {
+    /// On the connections of the batches, which give a row up that somebody holds, or on those for every other write, which wait for it.
+    pub(super) async fn confirm_once(
+        &self,
+        confirm: &Confirm,
+        on: &DatabaseConnection,
+    ) -> Result<bool, Failed> {
         let dialect = self.pools.dialect;
         let statement = bind::apply(dialect, &confirm.apply());
         let done = if self.pools.autocommit_is_safe() {
-            self.pools.write.execute_raw(statement).await.map_err(Failed::AtCommit)?
+            on.execute_raw(statement).await.map_err(Failed::AtCommit)?
         } else {
-            let tx = self.pools.begin().await.map_err(Failed::Before)?;
+            let tx = self.pools.begin_on(on).await.map_err(Failed::Before)?;
             let done = tx.execute_raw(statement).await.map_err(Failed::Before)?;
             tx.commit().await.map_err(Failed::AtCommit)?;
             done

@@ -36,7 +36,7 @@ impl Tries {
     ) -> Result<(), Error> {
         let again = self.wait(what, source, fault).await;
         self.unclear |= fault == Fault::Unclear;
-        if self.unclear { again.map_err(still_unclear) } else { again }
+        again.map_err(|error| self.given_up(error))
     }
 
     /// The same for a row that a stranger's open transaction holds: as often as it takes, until the deadline.
@@ -51,7 +51,12 @@ impl Tries {
             return Ok(());
         }
         let over = Error::Contention { what, source };
-        Err(if self.unclear { still_unclear(over) } else { over })
+        Err(self.given_up(over))
+    }
+
+    /// What is said of a write that is not tried again for want of time.
+    pub(super) fn given_up(&self, error: Error) -> Error {
+        if self.unclear { still_unclear(error) } else { error }
     }
 
     async fn wait(&mut self, what: &'static str, source: DbErr, fault: Fault) -> Result<(), Error> {

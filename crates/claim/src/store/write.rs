@@ -3,6 +3,8 @@
 //!
 //! Everything here runs on the writer's runtime, in a task that no caller can cut.
 
+use std::time::Duration;
+
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement};
 
 use tokio::sync::Semaphore;
@@ -18,13 +20,14 @@ use crate::declared::Declared;
 use crate::error::Error;
 use crate::key::ClaimKey;
 use crate::receipt::Answer;
-use crate::state::{Closed, ClosedBy, Event, Move, Refused, State, Verb, next};
+use crate::state::{Closed, ClosedBy, Event, Move, Refused, Seen, State, Verb, next};
 use crate::time::Timestamp;
 
 /// The store's two pools and its patience.
 pub(crate) struct Db {
     pub(crate) pools: Pools,
     pub(crate) contention_retries: u32,
+    pub(super) patience: Duration,
     /// One place for rows of failed batches, and one for rows that strangers' transactions hold up.
     pub(super) alone: Semaphore,
     pub(super) held_up: Semaphore,
@@ -34,6 +37,8 @@ pub(crate) struct Db {
 pub(crate) struct Ask {
     pub(crate) key: ClaimKey,
     pub(crate) event: Event,
+    /// On which row it was decided; refused where that has moved.
+    pub(crate) seen: Option<Seen>,
     /// What is registered now; the move is judged on the stricter of this and what is frozen.
     pub(crate) registered: Option<Declared>,
     /// The fresh token of a taking; minted once, so that a lost acknowledgement is recognised.
@@ -69,8 +74,8 @@ pub(super) enum Failed {
 }
 
 impl Db {
-    pub(super) fn new(pools: Pools, contention_retries: u32) -> Self {
-        Self { pools, contention_retries, alone: Semaphore::new(1), held_up: Semaphore::new(1) }
+    pub(super) fn new(pools: Pools, contention_retries: u32, patience: Duration) -> Self {
+        Self { pools, contention_retries, patience, alone: Semaphore::new(1), held_up: Semaphore::new(1) }
     }
 
     // ---- moves -------------------------------------------------------------------------------------------
@@ -163,7 +168,8 @@ impl Db {
             facts.declared = facts.declared.stricter(registered);
         }
         let event = self.with_known(&tx, ask).await.map_err(Failed::Before)?;
-        let made = match next(&facts, &event) {
+        let seen = ask.seen.map_or(Ok(()), |seen| seen.holds(&facts));
+        let made = match seen.and_then(|()| next(&facts, &event)) {
             Ok(made) => Box::new(made),
             Err(why) => {
                 tx.rollback().await.map_err(Failed::Before)?;
@@ -383,6 +389,10 @@ fn reopening(before: &ClaimView, made: &Move, note: &Note) -> Note {
 pub(super) fn still_unclear(error: Error) -> Error {
     match error {
         Error::Unavailable { what, source } | Error::Contention { what, source } => {
+            Error::Unclear { what, source }
+        }
+        Error::Busy { what, .. } => {
+            let source = DbErr::Custom("its turn to be tried again did not come in time".into());
             Error::Unclear { what, source }
         }
         other => other,

@@ -24,8 +24,10 @@ impl MariaDb {
         )?;
         let url = Url::parse(url).context("EARMARK_BENCH_MYSQL_URL is no URL")?;
         let options = url.as_str().parse::<MySqlConnectOptions>()?.disable_statement_logging();
-        let admin = MySqlPoolOptions::new().max_connections(1).connect_with(options).await;
-        Ok(Self { admin: admin.context("MariaDB")?, url, made: Vec::new() })
+        // Once without a pool, which would ask a server that is not there for half a minute and not say why.
+        options.connect().await.context("MariaDB cannot be reached")?.close().await?;
+        let admin = MySqlPoolOptions::new().max_connections(1).connect_with(options).await?;
+        Ok(Self { admin, url, made: Vec::new() })
     }
 
     async fn variable(&self, name: &str) -> Result<String> {

@@ -31,8 +31,10 @@ impl Postgres {
         )?;
         let url = Url::parse(url).context("EARMARK_BENCH_POSTGRES_URL is no URL")?;
         let options = url.as_str().parse::<PgConnectOptions>()?.disable_statement_logging();
-        let admin = PgPoolOptions::new().max_connections(1).connect_with(options).await;
-        Ok(Self { admin: admin.context("PostgreSQL")?, url, prefill: flags.prefill, made: Vec::new() })
+        // Once without a pool, which would ask a server that is not there for half a minute and not say why.
+        options.connect().await.context("PostgreSQL cannot be reached")?.close().await?;
+        let admin = PgPoolOptions::new().max_connections(1).connect_with(options).await?;
+        Ok(Self { admin, url, prefill: flags.prefill, made: Vec::new() })
     }
 
     async fn setting(&self, name: &str) -> Result<String> {

@@ -43,11 +43,7 @@ pub(super) async fn write(
         }
     };
     // Rows that the statement matched: the driver asks for that, and each of them changes.
-    let ours = match usize::try_from(affected) {
-        Ok(0) => Ours::none(),
-        Ok(all) if all == asked => Ours::All,
-        _ => Ours::Some,
-    };
+    let ours = Ours::counted(affected, asked);
     Ok(if confirms.is_empty() {
         Written { claims: ours, confirms: Ours::none(), at: None }
     } else {

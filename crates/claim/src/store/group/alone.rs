@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use sea_orm::DbErr;
 
-use super::Group;
 use super::queue::{Claiming, Confirming};
+use super::{Blocked, Group};
 use crate::key::ClaimKey;
 use crate::store::ordinary::{First, Inserted, is_confirmed_by};
 
@@ -69,7 +69,14 @@ impl Group {
     pub(super) async fn insert_alone(self: Arc<Self>, claim: Claiming, first: First) {
         let mut hold = None;
         let blocked = || hold = Some(self.block(claim.id));
-        let inserted = self.db.insert(&claim.job, first, claim.deadline, blocked).await;
+        let inserted = self.db.insert(&claim, first, Some(blocked)).await;
+        claim.answer(inserted);
+        drop(hold);
+    }
+
+    /// One claim whose key a stranger's transaction is known to hold.
+    pub(super) async fn insert_blocked(self: Arc<Self>, claim: Claiming, hold: Blocked) {
+        let inserted = self.db.insert(&claim, First::Try, None::<fn()>).await;
         claim.answer(inserted);
         drop(hold);
     }

@@ -29,7 +29,7 @@ pub(in crate::store) enum Lanes {
 }
 
 impl Lanes {
-    pub(super) const fn flushers_max(self) -> usize {
+    pub(in crate::store) const fn flushers_max(self) -> usize {
         match self {
             Self::Mixed(n) => n,
             Self::Apart => 2,
@@ -42,7 +42,7 @@ pub(in crate::store) struct Waiting<J, A> {
     pub(in crate::store) job: J,
     pub(super) id: u64,
     pub(super) bytes: usize,
-    pub(super) deadline: Instant,
+    pub(in crate::store) deadline: Instant,
     pub(super) answer: oneshot::Sender<Result<A, Error>>,
 }
 
@@ -50,6 +50,11 @@ impl<J, A> Waiting<J, A> {
     pub(in crate::store) fn answer(self, answer: Result<A, Error>) {
         // Whoever waited may have gone; what is written stays written.
         let _ = self.answer.send(answer);
+    }
+
+    /// Whether nobody waits for it any more.
+    pub(in crate::store) fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
     }
 }
 
@@ -111,7 +116,7 @@ impl Queue {
         let mut room = Room { rows: ROWS_MAX, bytes: BYTES_MAX };
         let mut batch = Batch::default();
         let queued = self.claims.len();
-        self.claims.retain(|claim| !claim.answer.is_closed());
+        self.claims.retain(|claim| !claim.is_abandoned());
         let abandoned = queued - self.claims.len();
         if !(apart && self.confirms_under_way) {
             // Whether or not somebody still waits: the provider has answered.
@@ -134,9 +139,19 @@ impl Queue {
         self.confirms_under_way &= !hold.confirms;
     }
 
-    /// Everything whose deadline has passed.
-    pub(super) fn take_late(&mut self, now: Instant) -> Batch {
-        Batch { claims: drain_late(&mut self.claims, now), confirms: drain_late(&mut self.confirms, now) }
+    /// Everything whose deadline has passed. An outcome for which nobody waits any more stays, with a new deadline: the provider has
+    /// answered, and nobody would come back with it.
+    pub(super) fn take_late(&mut self, now: Instant, renewed: Instant) -> Batch {
+        let mut confirms = Vec::new();
+        for mut confirm in drain_late(&mut self.confirms, now) {
+            if confirm.is_abandoned() {
+                confirm.deadline = renewed;
+                self.confirms.push_back(confirm);
+            } else {
+                confirms.push(confirm);
+            }
+        }
+        Batch { claims: drain_late(&mut self.claims, now), confirms }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -192,3 +207,6 @@ pub(super) fn id_of(key: &ClaimKey) -> u64 {
     key.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;

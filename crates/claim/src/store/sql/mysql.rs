@@ -96,7 +96,8 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
     request MEDIUMTEXT PATH '$[15]', traceparent VARCHAR(64) PATH '$[16]', supersedes VARCHAR(16) PATH '$[17]',
     place INT PATH '$[18]')) AS r
 STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
-    place INT PATH '$[0]', kind VARCHAR(128) PATH '$[1]', form VARCHAR(32) PATH '$[2]', downstream VARCHAR(64) PATH '$[3]',
+    place INT PATH '$[0]', kind VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[1]', form VARCHAR(32) PATH '$[2]',
+    downstream VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[3]',
     state VARCHAR(16) PATH '$[4]', fence INT PATH '$[5]', due_in BIGINT PATH '$[6]',
     request_type VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[7]', credential VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[8]',
     repeat_safety VARCHAR(8) PATH '$[9]', key_window BIGINT PATH '$[10]', landing_horizon BIGINT PATH '$[11]',
@@ -192,22 +193,27 @@ WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
     WHERE o.source = ? AND o.detail = ? AND o.message_id <=> ?
         AND o.reference <=> ? AND o.idempotency_key <=> ? AND o.provider_ref <=> ?)"
 ),
-    next_pair: "SELECT tenant, consumer FROM earmark_claim
-WHERE due_at IS NOT NULL AND (tenant > ? OR (tenant = ? AND consumer > ?))
-ORDER BY tenant, consumer
-LIMIT 1",
+    open_after: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE due_tenant > ? OR (due_tenant = ? AND due_consumer > ?)
+ORDER BY due_tenant, due_consumer, due_at
+LIMIT ?"
+    ),
     due_of_pair: concat!(
-"SELECT tenant, consumer, message_id FROM earmark_claim
-WHERE tenant = ? AND consumer = ? AND due_at <= ", now!(), "
+        row!("NULL AS receipt"),
+        "
+WHERE due_tenant = ? AND due_consumer = ? AND due_at <= ", now!(), "
     AND NOT (state = 'held' AND (send_by IS NULL OR send_by > ", now!(), ") AND EXISTS (SELECT 1 FROM earmark_pause p
         WHERE p.downstream = earmark_claim.downstream AND p.resumed_at IS NULL))
 ORDER BY due_at
 LIMIT ?"
-),
-    list: concat!(
+    ),
+    list_open: concat!(
         row!("NULL AS receipt"),
         "
-WHERE ((? IS NULL AND closed_at IS NULL) OR state = ?)
+WHERE closed_at IS NULL
+    AND (? IS NULL OR state = ?)
     AND (? IS NULL OR tenant = ?) AND (? IS NULL OR consumer = ?)
     AND (? IS NULL OR kind = ?) AND (? IS NULL OR downstream = ?)
     AND (? IS NULL OR error_class = ?)
@@ -217,6 +223,17 @@ ORDER BY LEAST(
         WHEN window_from + key_window > ", now!(), " THEN window_from + key_window ELSE 9223372036854775807 END,
     CASE WHEN send_by > ", now!(), " THEN send_by ELSE 9223372036854775807 END),
     created_at, tenant, consumer, message_id
+LIMIT ?"
+    ),
+    list_closed: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at IS NOT NULL AND state = ?
+    AND (? IS NULL OR tenant = ?) AND (? IS NULL OR consumer = ?)
+    AND (? IS NULL OR kind = ?) AND (? IS NULL OR downstream = ?)
+    AND (? IS NULL OR error_class = ?)
+    AND (? IS NULL OR created_at <= ", now!(), " - ?)
+ORDER BY closed_at DESC
 LIMIT ?"
     ),
     open_tallies: concat!(
@@ -229,13 +246,18 @@ GROUP BY consumer, kind, downstream, state, currency"
     report_claims: concat!(
         row!("NULL AS receipt"),
         "
-WHERE closed_at IS NULL OR created_at >= ? OR closed_at >= ?"
+WHERE closed_at IS NULL OR closed_at >= GREATEST(?, ?)"
     ),
     report_events: "SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
     e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
 FROM earmark_event e
-WHERE e.at >= ? OR (e.name = 'mismatch' AND EXISTS (SELECT 1 FROM earmark_claim c
-    WHERE c.tenant = e.tenant AND c.consumer = e.consumer AND c.message_id = e.message_id AND c.closed_at IS NULL))",
+WHERE e.at >= ?
+UNION ALL
+SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
+    e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
+FROM earmark_claim c
+STRAIGHT_JOIN earmark_event e ON e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
+WHERE c.closed_at IS NULL AND e.name = 'mismatch' AND e.at < ?",
     report_orphans: "SELECT id, at, source, tenant, consumer, message_id, reference, idempotency_key, provider_ref, finding, adopted_at
 FROM earmark_orphan
 WHERE at >= ?
@@ -246,27 +268,6 @@ ORDER BY at, id",
 VALUES (?, ?, ?, ", now!(), ", ", now!(), ")
 ON DUPLICATE KEY UPDATE version = VALUES(version), passes = VALUES(passes), last_success_at = VALUES(last_success_at)"
     ),
-    pauses: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
-FROM earmark_pause
-WHERE resumed_at IS NULL OR at >= ? OR resumed_at >= ?
-ORDER BY downstream, seq",
-    pause: concat!(
-"INSERT INTO earmark_pause (downstream, seq, at, actor, reason)
-SELECT ?, COALESCE(MAX(p.seq), 0) + 1, ", now!(), ", ?, ?
-FROM earmark_pause p
-WHERE p.downstream = ?
-HAVING COUNT(*) = COUNT(p.resumed_at)
-ON DUPLICATE KEY UPDATE earmark_pause.reason = earmark_pause.reason"
-),
-    resume: concat!(
-"UPDATE earmark_pause SET resumed_at = ", now!(), ", resumed_by = ?, resume_reason = ?
-WHERE downstream = ? AND resumed_at IS NULL"
-),
-    newest_pause: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
-FROM earmark_pause
-WHERE downstream = ?
-ORDER BY seq DESC
-LIMIT 1",
     // The index is named: the server's guess at how many tombstones are old must not decide whether every one of them is read.
     purge_pick: concat!(
 "SELECT tenant, consumer, message_id, closed_at FROM earmark_claim FORCE INDEX (earmark_claim_closed)
@@ -330,6 +331,27 @@ WHERE closed_at <= ", now!(), " - ? AND purged_at IS NULL AND NOT (", settled!()
     forget_sweepers: concat!(
 "DELETE FROM earmark_sweeper WHERE COALESCE(last_success_at, started_at) < ", now!(), " - ?"
     ),
+    pauses: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE resumed_at IS NULL OR at >= ? OR resumed_at >= ?
+ORDER BY downstream, seq",
+    pause: concat!(
+"INSERT INTO earmark_pause (downstream, seq, at, actor, reason)
+SELECT ?, COALESCE(MAX(p.seq), 0) + 1, ", now!(), ", ?, ?
+FROM earmark_pause p
+WHERE p.downstream = ?
+HAVING COUNT(*) = COUNT(p.resumed_at)
+ON DUPLICATE KEY UPDATE earmark_pause.reason = earmark_pause.reason"
+),
+    resume: concat!(
+"UPDATE earmark_pause SET resumed_at = ", now!(), ", resumed_by = ?, resume_reason = ?
+WHERE downstream = ? AND resumed_at IS NULL"
+),
+    newest_pause: "SELECT downstream, seq, at, actor, reason, resumed_at, resumed_by, resume_reason
+FROM earmark_pause
+WHERE downstream = ?
+ORDER BY seq DESC
+LIMIT 1",
     now: concat!("SELECT ", now!(), " AS now_at"),
     meta: "SELECT name, value FROM earmark_meta",
 };

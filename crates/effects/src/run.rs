@@ -1,6 +1,5 @@
 //! Claim, call, settle: the one place where the phases stand in order. Services and the sweep go through it alike.
 
-use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +7,7 @@ use std::time::Duration;
 use earmark_claim::state::{Event, Refused, Taking, next};
 use earmark_claim::{
     Backoff, Begun, Claim, ClaimKey, ClaimStore, ClaimView, Claimed, DatabaseTransaction, ErrorClass,
-    Failure, Fingerprint, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken,
-    Timestamp, When,
+    Failure, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken, Timestamp,
 };
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
@@ -23,9 +21,7 @@ use crate::gate::{Gates, Halt, Pass};
 use crate::outcome::Outcome;
 use crate::registry::{Builder, Entry};
 use crate::telemetry;
-
-/// The form of effects that need the service's code.
-const OPAQUE: &str = "opaque";
+use crate::wish::Wish;
 
 /// Effects under claims. Cheap to clone.
 #[derive(Clone)]
@@ -42,12 +38,6 @@ pub(crate) struct Parts {
     pub(crate) gates: Arc<Gates>,
     /// Attempts under way: they outlive the caller that asked for them.
     pub(crate) tasks: TaskTracker,
-}
-
-/// What is asked for under a claim.
-struct Wish {
-    entry: Arc<Entry>,
-    new: NewClaim,
 }
 
 impl Earmark {
@@ -351,64 +341,7 @@ impl Earmark {
         after(store, &key, settled, receipt).await
     }
 
-    // ---- what is asked for -------------------------------------------------------------------------------
-
-    fn wish_of<E: Effect>(&self, request: &E::Request) -> Result<Wish, Error> {
-        let name = std::any::type_name::<E>();
-        let mut found = self.parts.entries.values().filter(|e| e.type_id == Some(TypeId::of::<E>()));
-        match (found.next(), found.next()) {
-            (Some(entry), None) => self.wish::<E>(entry.clone(), request),
-            (Some(_), Some(_)) => {
-                Err(Error::NotRegistered(format!("{name} alone: it serves several kinds; use run_kind")))
-            }
-            (None, _) => Err(Error::NotRegistered(name.to_owned())),
-        }
-    }
-
-    fn wish<E: Effect>(&self, entry: Arc<Entry>, request: &E::Request) -> Result<Wish, Error> {
-        let effect = entry.effect.clone().and_then(|e| e.downcast::<E>().ok()).ok_or_else(|| {
-            Error::NotRegistered(format!("{} under the kind {:?}", std::any::type_name::<E>(), entry.kind))
-        })?;
-        let bytes = serde_json::to_vec(request).map_err(Error::Request)?;
-        let fingerprint = match effect.canonical(request) {
-            Some(canonical) => Fingerprint::of(&entry.kind, &canonical),
-            None => Fingerprint::of(&entry.kind, &bytes),
-        };
-        let new = NewClaim::new(&entry.kind, &entry.downstream, bytes, entry.declared.clone());
-        Ok(describe(entry, NewClaim { fingerprint, form: OPAQUE.into(), ..new }, effect.describe(request)))
-    }
-
-    #[cfg(feature = "http")]
-    fn http_wish(
-        &self,
-        kind: &str,
-        key: &ClaimKey,
-        call: &crate::http::HttpCall,
-        description: Description,
-    ) -> Result<Wish, Error> {
-        let entry = self.entry(kind)?;
-        if entry.performer.is_some() {
-            return Err(Error::NotRegistered(format!(
-                "HTTP calls under the kind {kind:?}: register it with http_kind"
-            )));
-        }
-        let idempotency_key = self.parts.store.idempotency_key(key, &entry.key_choice)?;
-        let frozen =
-            call.freeze(kind, &idempotency_key, &self.parts.store.reference(key)).map_err(Error::Call)?;
-        if matches!(entry.declared.repeat, earmark_claim::RepeatSafety::Keyed { .. }) && !call.sends_key() {
-            return Err(Error::Call(crate::http::Faults::one(format!(
-                "{kind} is declared Keyed, but this call does not send the key, so that a repeat would be a second \
-                 effect: say where it goes with .key_header(…) or .key_at(…), or declare Never"
-            ))));
-        }
-        let new = NewClaim {
-            fingerprint: frozen.fingerprint,
-            form: crate::http::FORM.into(),
-            credential: frozen.credential,
-            ..NewClaim::new(kind, &entry.downstream, frozen.bytes, entry.declared.clone())
-        };
-        Ok(describe(entry, new, description))
-    }
+    // ---- who performs it ----------------------------------------------------------------------------------
 
     pub(crate) fn entry(&self, kind: &str) -> Result<Arc<Entry>, Error> {
         self.parts.entries.get(kind).cloned().ok_or_else(|| not_registered(kind))
@@ -447,19 +380,6 @@ pub enum Retaken {
     HeldBack(Halt),
 }
 
-fn describe(entry: Arc<Entry>, new: NewClaim, description: Description) -> Wish {
-    let Description { summary, business_ref, amount } = description;
-    let new = NewClaim {
-        key_choice: entry.key_choice.clone(),
-        send_by: entry.send_within.map(When::In),
-        summary,
-        business_ref,
-        amount,
-        ..new
-    };
-    Wish { entry, new }
-}
-
 /// What is on file after the attempt: our own receipt where it confirmed the claim, else what others left there.
 async fn after(
     store: &ClaimStore,
@@ -482,7 +402,7 @@ pub(crate) fn on_file<R>(claimed: Claimed) -> Result<Outcome<R>, Error> {
     Outcome::of(claimed).ok_or(Error::Interrupted)
 }
 
-fn not_registered(kind: &str) -> Error {
+pub(crate) fn not_registered(kind: &str) -> Error {
     Error::NotRegistered(format!("kind {kind:?}"))
 }
 

@@ -6,6 +6,9 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction, QueryResult, Statement, Tran
 
 use crate::{Backend, EmptyDb};
 
+/// A table with a row for each pause of a downstream, and its name in statements about claims: it is read as a whole where it is a page.
+const SMALL: [&str; 2] = ["earmark_pause", "p"];
+
 /// A plan.
 #[derive(Debug)]
 pub struct Plan {
@@ -46,7 +49,8 @@ impl Plan {
         for index in indexes {
             assert!(self.indexes.contains(*index), "{index} is not used:\n{}", self.text);
         }
-        assert!(self.scanned.is_empty(), "{:?} are scanned:\n{}", self.scanned, self.text);
+        let scanned: Vec<_> = self.scanned.iter().filter(|name| !SMALL.contains(&name.as_str())).collect();
+        assert!(scanned.is_empty(), "{scanned:?} are scanned:\n{}", self.text);
         if let Some(read) = self.rows_read {
             assert!(read <= rows_max, "{read} rows are read, and not {rows_max}:\n{}", self.text);
         }

@@ -279,10 +279,8 @@ impl Earmark {
     }
 
     async fn find_take_call_settle(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
-        match self.parts.store.find(key).await? {
-            Some(view) => self.take_call_settle(&view, how).await,
-            None => Ok(Retaken::Missing),
-        }
+        let Some(seen) = self.parts.store.find(key).await? else { return Ok(Retaken::Missing) };
+        self.take_call_settle(&seen, how).await
     }
 
     async fn take_call_settle(&self, seen: &ClaimView, how: Taking) -> Result<Retaken, Error> {

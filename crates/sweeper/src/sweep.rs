@@ -5,7 +5,7 @@ mod causes;
 mod options;
 mod vitals;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -42,6 +42,8 @@ struct Inner {
     passes: AtomicU64,
     /// Where the next pass begins.
     walk: Mutex<Walk>,
+    /// Whether somebody else was at a claim of this pass.
+    crowded: AtomicBool,
 }
 
 /// Read anew, in doubt, read anew, then one act: no claim needs more steps in a pass.
@@ -68,6 +70,7 @@ impl Sweeper {
             life: Life::new(),
             passes: AtomicU64::new(0),
             walk: Mutex::new(Walk::default()),
+            crowded: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -133,6 +136,7 @@ impl Sweeper {
         let Inner { earmark, options, .. } = &*self.inner;
         self.recall().await?;
         let due = self.due().await?;
+        self.inner.crowded.store(false, Ordering::Relaxed);
         let mut pass = Pass { due: due.len() as u64, ..Pass::default() };
         let free = Arc::new(Semaphore::new(options.concurrency));
         let mut running = JoinSet::new();
@@ -214,9 +218,10 @@ impl Sweeper {
     ) -> Result<(), Error> {
         let earmark = &self.inner.earmark;
         let store = earmark.store();
-        // What was listed may be as old as the pass. It is good for whatever is judged again under the row's lock.
-        let mut listed = true;
-        let mut known = Some(found?);
+        // What was listed may be as old as the pass. It is good for whatever is judged again under the row's lock; but where others sweep
+        // the same claims, a look without that lock is the cheaper way to see what they have done already.
+        let mut known = Some(found?).filter(|_| !self.inner.crowded.load(Ordering::Relaxed));
+        let mut listed = known.is_some();
         for _ in 0..STEPS_MAX {
             let view = match known.take() {
                 Some(view) => view,
@@ -233,6 +238,7 @@ impl Sweeper {
                     // In doubt now, by whoever was quicker: decide again.
                     known = store.doubt(key).await?.map(|view| *view);
                     done.doubted += u64::from(known.is_some());
+                    self.inner.crowded.fetch_or(known.is_none(), Ordering::Relaxed);
                 }
                 // The provider is asked, and a person called, on the newest row alone.
                 Act::Look | Act::Escalate(_) if as_listed => {}
@@ -291,7 +297,9 @@ impl Sweeper {
             }
             Retaken::HeldBack(halt) => self.held_back(&key, &downstream, halt, done),
             // Another sweeper, or the service itself, is at it or was.
-            Retaken::Missing | Retaken::Refused(Refused::Moved { .. }) => {}
+            Retaken::Missing | Retaken::Refused(Refused::Moved { .. }) => {
+                self.inner.crowded.store(true, Ordering::Relaxed);
+            }
             Retaken::Refused(why) => {
                 let why = earmark_claim::failure::chain(&why);
                 tracing::debug!(%key, why, "not taken");

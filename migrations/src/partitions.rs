@@ -80,7 +80,7 @@ mod tests {
         let mut undone = String::new();
         for line in text.split_inclusive('\n') {
             match line.split_once(" PARTITION ") {
-                Some((head, _)) if head == ")" => undone.push(')'),
+                Some((")", _)) => undone.push(')'),
                 // The storage parameters stand behind the last part as they stood behind the table.
                 Some((_, rest)) if rest.contains("REMAINDER 2)") => {
                     undone.push_str(rest.split_once("REMAINDER 2)").unwrap().1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use earmark_claim::{Backoff, Declared, Failure, KeyChoice, Permit, ProbeTerms};
 use earmark_effects::stub::Stub;
-use earmark_effects::{Earmark, Effect};
+use earmark_effects::{Earmark, Effect, Limits};
 use serde_json::Value;
 
 use crate::claims::never;
@@ -27,6 +27,11 @@ pub fn brief(declared: Declared) -> Declared {
 pub fn probed(declared: Declared) -> Declared {
     let probe = ProbeTerms { lag: Duration::from_secs(1), not_found_is_proof: true, looks_max: 3 };
     Declared { probe: Some(probe), ..declared }
+}
+
+/// A downstream that may fail as often as its script says: no breaker stops the calls that a test counts.
+pub fn unbroken() -> Limits {
+    Limits { breaker_failures: u32::MAX, ..Limits::default() }
 }
 
 /// An Earmark with that stub alone, probed if it declares so, and [`PATIENT`].

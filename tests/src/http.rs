@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::effects::PATIENT;
+use crate::effects::{PATIENT, unbroken};
 use crate::provider::Provider;
 use earmark_claim::{ClaimKey, ClaimStore, Declared};
 use earmark_effects::credentials::{CredentialConfig, Credentials};
@@ -30,7 +30,8 @@ pub fn service(store: &ClaimStore, provider: &Provider, declared: Declared) -> E
 /// The same, for a provider in another process.
 pub fn service_at(store: &ClaimStore, origin: &str, declared: Declared) -> Earmark {
     let credentials = Credentials::new([], [origin]).unwrap();
-    sidecar(store, credentials).http_kind(HttpKind::new(KIND, "stub", declared)).build().unwrap()
+    let builder = sidecar(store, credentials).downstream("stub", unbroken());
+    builder.http_kind(HttpKind::new(KIND, "stub", declared)).build().unwrap()
 }
 
 /// Nobody's secret, for that provider.

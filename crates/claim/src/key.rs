@@ -11,6 +11,7 @@ mod message_id;
 mod reference;
 
 use std::fmt;
+use std::sync::Arc;
 
 pub(crate) use derive::hex;
 pub use derive::{Fingerprint, IdempotencyKey, Namespace, VerbatimRule};
@@ -28,8 +29,13 @@ pub const MESSAGE_ID_BYTES_MAX: usize = 512;
 /// The key of a claim: unique on (tenant, consumer, message id).
 ///
 /// Compared byte for byte on every database: case, accents, trailing spaces and normal forms all distinguish.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-pub struct ClaimKey {
+///
+/// Cheap to clone: every phase of an effect holds one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimKey(Arc<Parts>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+struct Parts {
     tenant: String,
     consumer: String,
     message_id: String,
@@ -61,22 +67,28 @@ impl ClaimKey {
         check("tenant", &tenant, TENANT_BYTES_MAX, true)?;
         check("consumer", &consumer, CONSUMER_BYTES_MAX, false)?;
         check("message id", &message_id, MESSAGE_ID_BYTES_MAX, false)?;
-        Ok(Self { tenant, consumer, message_id })
+        Ok(Self(Arc::new(Parts { tenant, consumer, message_id })))
     }
 
     /// The customer or client in a shared system; empty where there is none.
     pub fn tenant(&self) -> &str {
-        &self.tenant
+        &self.0.tenant
     }
 
     /// Which handler acts.
     pub fn consumer(&self) -> &str {
-        &self.consumer
+        &self.0.consumer
     }
 
     /// What is stable across redeliveries of the message.
     pub fn message_id(&self) -> &str {
-        &self.message_id
+        &self.0.message_id
+    }
+}
+
+impl serde::Serialize for ClaimKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
     }
 }
 
@@ -84,10 +96,10 @@ impl ClaimKey {
 /// characters and spaces at either end are shown by their code.
 impl fmt::Display for ClaimKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.tenant.is_empty() {
-            write!(f, "{}/", shown(&self.tenant))?;
+        if !self.0.tenant.is_empty() {
+            write!(f, "{}/", shown(&self.0.tenant))?;
         }
-        write!(f, "{}/{}", shown(&self.consumer), shown(&self.message_id))
+        write!(f, "{}/{}", shown(&self.0.consumer), shown(&self.0.message_id))
     }
 }
 

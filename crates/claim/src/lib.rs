@@ -10,6 +10,7 @@
 mod acquire;
 mod claim;
 mod declared;
+mod due;
 mod error;
 pub mod failure;
 mod join;
@@ -33,6 +34,7 @@ mod time;
 pub use acquire::Claimed;
 pub use claim::{Claim, Held, InFlight, Permit, Token, TooLate};
 pub use declared::{Declared, ProbeTerms, RepeatSafety};
+pub use due::{Due, DueClaim, Walk};
 pub use error::Error;
 pub use failure::{BeforeSend, ErrorClass, Failure, Verdict};
 pub use join::{Begun, Joined};

@@ -1,4 +1,4 @@
-//! Lists and totals of claims, for people and gauges. Cold reads: they scan, and never lock.
+//! Lists and totals of claims, for people and gauges. They read what is open by its indexes, and never lock.
 
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ pub struct Filter {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Listing {
-    /// By deadline (the end of the key window or send-by, whichever passes first), then by age. Without receipts.
+    /// Open ones by deadline (the end of the key window or send-by, whichever passes first), then by age; finished ones by when they
+    /// were closed, newest first. Without receipts.
     pub claims: Vec<ClaimView>,
     /// Rows that cannot be read, each with its key and why.
     pub unreadable: Vec<String>,
@@ -67,10 +68,13 @@ impl ClaimStore {
     /// # Errors
     /// When the database cannot be read.
     pub async fn list(&self, filter: &Filter, most: u32) -> Result<Listing, Error> {
-        let dialect = self.dialect();
-        let mut values: Vec<Value> = Vec::new();
+        let (dialect, sql) = (self.dialect(), self.dialect().sql());
+        let state: Value = filter.state.map(|s| s.as_str().to_owned()).into();
+        let (sql, mut values) = match filter.state {
+            Some(closed) if closed.is_terminal() => (sql.list_closed, vec![state]),
+            _ => (sql.list_open, vec![state.clone(), state]),
+        };
         let mut twice = |value: Value| values.extend([value.clone(), value]);
-        twice(filter.state.map(|s| s.as_str().to_owned()).into());
         twice(dialect.key_value_opt(filter.tenant.as_deref()));
         twice(dialect.key_value_opt(filter.consumer.as_deref()));
         twice(filter.kind.clone().into());
@@ -78,7 +82,7 @@ impl ClaimStore {
         twice(filter.error_class.clone().into());
         twice(filter.older_than.map(micros).into());
         values.push(i64::from(most).into());
-        let statement = bind::statement(dialect, dialect.sql().list, values);
+        let statement = bind::statement(dialect, sql, values);
         let db = self.inner.db.clone();
         let rows = self.inner.writer.run(async move { db.read("list", statement).await }).await?;
         let (claims, unreadable) = readable(&rows);

@@ -49,6 +49,9 @@ impl ClaimStore {
     pub async fn pause(&self, downstream: &str, actor: &str, reason: &str) -> Result<(Pause, bool), Error> {
         person("the pause", actor, reason)?;
         stored_name(downstream)?;
+        if let Some(stands) = self.newest_pause(downstream).await?.filter(Pause::stands) {
+            return Ok((stands, false));
+        }
         let values: Vec<Value> = [downstream, actor, reason, downstream].map(Into::into).into();
         let statement = bind::statement(self.dialect(), self.dialect().sql().pause, values);
         let db = self.inner.db.clone();
@@ -70,6 +73,9 @@ impl ClaimStore {
     pub async fn resume(&self, downstream: &str, actor: &str, reason: &str) -> Result<Option<Pause>, Error> {
         person("the resume", actor, reason)?;
         stored_name(downstream)?;
+        if !self.newest_pause(downstream).await?.is_some_and(|pause| pause.stands()) {
+            return Ok(None);
+        }
         let values: Vec<Value> = [actor, reason, downstream].map(Into::into).into();
         let statement = bind::statement(self.dialect(), self.dialect().sql().resume, values);
         let db = self.inner.db.clone();
@@ -110,6 +116,11 @@ pub(crate) fn since(from: Timestamp) -> Vec<Value> {
 }
 
 impl Pause {
+    /// Whether it is not over.
+    pub fn stands(&self) -> bool {
+        self.resumed.is_none()
+    }
+
     pub(crate) fn read(row: &QueryResult) -> Result<Self, Error> {
         let read = || -> Result<Self, sea_orm::DbErr> {
             let seq: i64 = row.try_get_by("seq")?;

@@ -97,6 +97,8 @@ pub struct PurgeBatch {
     pub claims: u64,
     /// Events that went before them.
     pub events: u64,
+    /// For how long it held its locks, from the beginning of its transaction to the end of its commit: without the wait before it.
+    pub held: Duration,
     /// Where the next batch begins; `None`: nothing is left that is old enough and not held by somebody else.
     pub next: Option<Timestamp>,
 }

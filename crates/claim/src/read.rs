@@ -1,13 +1,11 @@
-//! Reading claims: by key, by reference, by the provider's id; their history; and what is due.
-
-use std::collections::HashSet;
+//! Reading claims: by key, by reference, by the provider's id; and their history.
 
 use crate::error::Error;
 use crate::key::{ClaimKey, Reference};
 use crate::receipt::{cut, provider_id};
+use crate::store::ClaimStore;
 use crate::store::bind;
-use crate::store::row::{ClaimView, EventView, key_bytes, key_of};
-use crate::store::{ClaimStore, write::Db};
+use crate::store::row::{ClaimView, EventView};
 
 /// How a claim is looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,21 +93,6 @@ impl ClaimStore {
         self.inner.writer.run(async move { db.request(&key).await }).await
     }
 
-    /// Keys of claims that are due: at most `share` of each pair of tenant and consumer, at most `most` in all, pair after pair in turn,
-    /// so that a flood of one pair does not starve the rest. Those `aside` are passed over, and take no place of their pair.
-    ///
-    /// # Errors
-    /// As [`ClaimStore::find`].
-    pub async fn due(
-        &self,
-        share: u32,
-        most: usize,
-        aside: HashSet<ClaimKey>,
-    ) -> Result<Vec<ClaimKey>, Error> {
-        let db = self.inner.db.clone();
-        self.inner.writer.run(async move { due(&db, share, most, &aside).await }).await
-    }
-
     /// Notes that a sweeper has finished a pass: for health checks and the report.
     ///
     /// # Errors
@@ -132,61 +115,5 @@ impl ClaimStore {
         let db = self.inner.db.clone();
         let read = async move { crate::snapshot::clock(&db.read("now", statement).await?) };
         self.inner.writer.run(read).await
-    }
-}
-
-async fn due(db: &Db, share: u32, most: usize, aside: &HashSet<ClaimKey>) -> Result<Vec<ClaimKey>, Error> {
-    let (dialect, sql) = (db.pools.dialect, db.pools.dialect.sql());
-    let mut pairs: Vec<Vec<ClaimKey>> = Vec::new();
-    // The first pair may have the empty tenant; consumers are never empty, so ("", "") stands before every pair.
-    let (mut tenant, mut consumer) = (dialect.walked_key(Vec::new()), dialect.walked_key(Vec::new()));
-    loop {
-        let after = vec![tenant.clone(), tenant, consumer];
-        let rows = db.read("due", bind::statement(dialect, sql.next_pair, after)).await?;
-        let Some(row) = rows.first() else { break };
-        // As bytes: a key that was typed by hand and is no text must not stop the walk over the others.
-        let part = |column| {
-            key_bytes(row, column)
-                .map_err(|e| Error::Malformed { key: "of a due row".into(), what: e.to_string() })
-        };
-        let pair = (part("tenant")?, part("consumer")?);
-        (tenant, consumer) = (dialect.walked_key(pair.0.clone()), dialect.walked_key(pair.1.clone()));
-        let mut of_pair = vec![tenant.clone(), consumer.clone()];
-        let of_this = |k: &&ClaimKey| k.tenant().as_bytes() == pair.0 && k.consumer().as_bytes() == pair.1;
-        let passed_over = aside.iter().filter(of_this).count();
-        let limit = i64::from(share).saturating_add(i64::try_from(passed_over).unwrap_or(i64::MAX));
-        of_pair.push(limit.into());
-        let rows = db.read("due", bind::statement(dialect, sql.due_of_pair, of_pair)).await?;
-        // A key that no constructor of ours would have made was typed by hand: it is passed over, and a snapshot names it.
-        let keys = rows.iter().filter_map(|row| key_of(row).ok());
-        pairs.push(keys.filter(|k| !aside.contains(k)).take(share as usize).collect());
-    }
-    Ok(in_turn(pairs, most))
-}
-
-/// One of each, then the second of each, and so on.
-fn in_turn<T>(pairs: Vec<Vec<T>>, most: usize) -> Vec<T> {
-    let mut rest: Vec<_> = pairs.into_iter().map(Vec::into_iter).collect();
-    let mut out = Vec::new();
-    while out.len() < most && !rest.is_empty() {
-        rest.retain_mut(|pair| match pair.next() {
-            Some(item) if out.len() < most => {
-                out.push(item);
-                true
-            }
-            _ => false,
-        });
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::in_turn;
-
-    #[test]
-    fn every_pair_gets_its_turn_before_a_flood_gets_its_second() {
-        assert_eq!(in_turn(vec![vec![1, 2, 3], vec![10], vec![20, 21]], 5), [1, 10, 20, 2, 21]);
-        assert!(in_turn(Vec::<Vec<u8>>::new(), 5).is_empty());
     }
 }

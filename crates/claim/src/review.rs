@@ -301,7 +301,18 @@ impl ClaimStore {
     /// # Errors
     /// When the database cannot be written.
     pub async fn lease_over(&self, key: &ClaimKey) -> Result<Option<State>, Error> {
-        self.quietly("lease over", key, Event::LeaseOver).await
+        Ok(self.doubt(key).await?.map(|view| view.facts.state))
+    }
+
+    /// The same, and answers the row as it stands then.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn doubt(&self, key: &ClaimKey) -> Result<Option<Box<ClaimView>>, Error> {
+        Ok(self.quietly("lease over", key, Event::LeaseOver).await?.map(|(mut view, made)| {
+            view.facts = view.facts.after(&made, view.facts.token);
+            view
+        }))
     }
 
     /// Send-by has passed: given up, or, where a doubt is carried, to a person. `None`: it has not, or somebody else is at it.
@@ -309,17 +320,18 @@ impl ClaimStore {
     /// # Errors
     /// When the database cannot be written.
     pub async fn expire_due(&self, key: &ClaimKey) -> Result<Option<State>, Error> {
-        self.quietly("expire", key, Event::Expire).await
+        Ok(self.quietly("expire", key, Event::Expire).await?.map(|(_, made)| made.to))
     }
 
+    /// The row before, and the move.
     async fn quietly(
         &self,
         what: &'static str,
         key: &ClaimKey,
         event: Event,
-    ) -> Result<Option<State>, Error> {
+    ) -> Result<Option<(Box<ClaimView>, Box<Move>)>, Error> {
         Ok(match self.ask(what, key, event, Note::default(), true, None).await? {
-            Judged::Made { made, .. } => Some(made.to),
+            Judged::Made { before, made } => Some((before, made)),
             Judged::Refused(why) => {
                 tracing::debug!(%key, what, why = chain(&why), "nothing to do");
                 None

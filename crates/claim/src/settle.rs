@@ -172,6 +172,7 @@ impl ClaimStore {
         let ask = Ask {
             key: key.clone(),
             event: event.clone(),
+            seen: None,
             // What the taking was judged on: a refusal must not be said to cover what its window does not.
             registered: Some(facts.declared.clone()),
             token: facts.token,
@@ -229,6 +230,7 @@ impl ClaimStore {
         let ask = Ask {
             key: key.clone(),
             event,
+            seen: None,
             registered: registered.cloned(),
             token,
             note,

@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 pub struct Snapshot {
     /// The database's clock in it.
     pub as_of: Timestamp,
-    /// Every open claim, and every one made or closed since the moment asked for. Without receipts.
+    /// Every open claim, and every one closed since the moment asked for: with them all that were made since. Without receipts.
     pub claims: Vec<ClaimView>,
     /// Rows of claims and events that cannot be read, each with its key and why: they are missing here.
     pub unreadable: Vec<String>,
@@ -54,7 +54,7 @@ async fn snapshot(db: &Db, from: Timestamp) -> Result<Snapshot, Error> {
     let from: Value = from.as_micros().into();
     let now = read(sql.now, Vec::new()).await?;
     let claims = read(sql.report_claims, vec![from.clone(), from.clone()]).await?;
-    let events = read(sql.report_events, vec![from.clone()]).await?;
+    let events = read(sql.report_events, vec![from.clone(), from.clone()]).await?;
     let orphans = read(sql.report_orphans, vec![from]).await?;
     let sweepers = read(sql.sweepers, Vec::new()).await?;
     tx.commit().await.map_err(unavailable)?;

@@ -7,7 +7,7 @@ use crate::claim::{Claim, InFlight, Token};
 use crate::declared::Declared;
 use crate::error::Error;
 use crate::key::ClaimKey;
-use crate::state::{Event, Refused, State, Taking};
+use crate::state::{Event, Refused, Seen, Taking};
 use crate::store::ClaimStore;
 use crate::store::bind::Note;
 use crate::store::row::ClaimView;
@@ -49,8 +49,32 @@ impl ClaimStore {
         how: Taking,
         registered: Option<&Declared>,
     ) -> Result<Taken, Error> {
-        let token = Token::fresh().map_err(Error::Random)?;
         let Some(frozen) = self.find(key).await? else { return Ok(Taken::Missing) };
+        self.take_row(&frozen, how, registered, None).await
+    }
+
+    /// The same on a row that was read before, and only if nothing has moved since: else [`Refused::Moved`].
+    ///
+    /// # Errors
+    /// As [`ClaimStore::claim`].
+    pub async fn take_over_as_seen(
+        &self,
+        seen: &ClaimView,
+        how: Taking,
+        registered: Option<&Declared>,
+    ) -> Result<Taken, Error> {
+        self.take_row(seen, how, registered, Some(Seen::of(&seen.facts))).await
+    }
+
+    async fn take_row(
+        &self,
+        frozen: &ClaimView,
+        how: Taking,
+        registered: Option<&Declared>,
+        seen: Option<Seen>,
+    ) -> Result<Taken, Error> {
+        let key = &frozen.key;
+        let token = Token::fresh().map_err(Error::Random)?;
         let timeout = match registered {
             Some(registered) => frozen.facts.declared.call_timeout.max(registered.call_timeout),
             None => frozen.facts.declared.call_timeout,
@@ -59,6 +83,7 @@ impl ClaimStore {
         let ask = Ask {
             key: key.clone(),
             event: Event::Taking { how, room },
+            seen,
             registered: registered.cloned(),
             token,
             note: Note::default(),
@@ -89,14 +114,7 @@ impl ClaimStore {
                 }
                 let send_until = facts.send_until(made.set.doubt, room);
                 let deadline = handed_over + send_until.since(facts.now);
-                facts.state = State::InFlight;
-                facts.doubt = made.set.doubt;
-                facts.fence += 1;
-                facts.token = token;
-                facts.revision += 1;
-                facts.attempts = made.set.attempts;
-                facts.looks = 0;
-                facts.window_from = facts.window_from.or(Some(facts.now));
+                let facts = facts.after(&made, token);
                 let claim = Claim {
                     key: key.clone(),
                     facts: Box::new(facts),

@@ -1,12 +1,14 @@
 //! One attempt: the permit, the call, the settle.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Instant;
 
 use earmark_claim::{
     Backoff, Claim, ClaimStore, ErrorClass, Failure, InFlight, Receipt, Settled, State, Verdict,
 };
 use futures_util::FutureExt;
+use metrics::SharedString;
 
 use crate::erased::Performer;
 use crate::error::Error;
@@ -24,9 +26,9 @@ pub(crate) async fn attempt(
     backoff: Backoff,
 ) -> Result<(Settled, Option<Receipt>), Error> {
     let labels = Labels {
-        consumer: claim.key().consumer().to_owned(),
-        kind: claim.kind().to_owned(),
-        downstream: downstream.to_owned(),
+        consumer: Arc::<str>::from(claim.key().consumer()).into(),
+        kind: Arc::<str>::from(claim.kind()).into(),
+        downstream: Arc::<str>::from(downstream).into(),
     };
     let begun = Instant::now();
     pass.begin();
@@ -65,30 +67,31 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     format!("the effect panicked: {}", text.unwrap_or_else(|| "with no message".to_owned()))
 }
 
+/// Shared: a label is copied into every metric of an attempt.
 struct Labels {
-    consumer: String,
-    kind: String,
-    downstream: String,
+    consumer: SharedString,
+    kind: SharedString,
+    downstream: SharedString,
 }
 
 impl Labels {
     fn attempt(&self, outcome: &Result<Receipt, Failure>, begun: Instant) {
         let (result, class) = match outcome {
-            Ok(_) => ("done", String::new()),
+            Ok(_) => ("done", SharedString::const_str("")),
             Err(failure) => {
                 let result = match failure.verdict {
                     Verdict::Refused { .. } => "refused",
                     Verdict::NotSent => "not_sent",
                     Verdict::Unknown => "unknown",
                 };
-                (result, failure.class.to_string())
+                (result, SharedString::from(failure.class.to_string()))
             }
         };
         let labels = [
             ("consumer", self.consumer.clone()),
             ("kind", self.kind.clone()),
             ("downstream", self.downstream.clone()),
-            ("result", result.to_owned()),
+            ("result", SharedString::const_str(result)),
             ("error_class", class),
         ];
         metrics::counter!(telemetry::ATTEMPTS, &labels).increment(1);
@@ -105,8 +108,8 @@ impl Labels {
             ("consumer", self.consumer.clone()),
             ("kind", self.kind.clone()),
             ("downstream", self.downstream.clone()),
-            ("state", state.to_string()),
-            ("result", result.to_owned()),
+            ("state", SharedString::const_str(state.as_str())),
+            ("result", SharedString::const_str(result)),
         ];
         metrics::counter!(telemetry::CLOSED, &labels).increment(1);
     }

@@ -20,6 +20,7 @@ mod run;
 pub mod stub;
 mod sweeping;
 pub mod telemetry;
+mod wish;
 
 pub use earmark_claim as claim;
 

@@ -1,14 +1,13 @@
 //! Claim, call, settle: the one place where the phases stand in order. Services and the sweep go through it alike.
 
-use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use earmark_claim::state::{Event, Refused, Taking, next};
 use earmark_claim::{
-    Backoff, Begun, Claim, ClaimKey, ClaimStore, Claimed, DatabaseTransaction, ErrorClass, Failure,
-    Fingerprint, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken, Timestamp, When,
+    Backoff, Begun, Claim, ClaimKey, ClaimStore, ClaimView, Claimed, DatabaseTransaction, ErrorClass,
+    Failure, Held, InFlight, Joined, NewClaim, Receipt, Settled, Started, State, Taken, Timestamp,
 };
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
@@ -22,9 +21,7 @@ use crate::gate::{Gates, Halt, Pass};
 use crate::outcome::Outcome;
 use crate::registry::{Builder, Entry};
 use crate::telemetry;
-
-/// The form of effects that need the service's code.
-const OPAQUE: &str = "opaque";
+use crate::wish::Wish;
 
 /// Effects under claims. Cheap to clone.
 #[derive(Clone)]
@@ -41,12 +38,6 @@ pub(crate) struct Parts {
     pub(crate) gates: Arc<Gates>,
     /// Attempts under way: they outlive the caller that asked for them.
     pub(crate) tasks: TaskTracker,
-}
-
-/// What is asked for under a claim.
-struct Wish {
-    entry: Arc<Entry>,
-    new: NewClaim,
 }
 
 impl Earmark {
@@ -182,7 +173,16 @@ impl Earmark {
     /// [`Error::Store`]; [`Error::Closing`], [`Error::NotRegistered`]: nothing was taken.
     pub async fn retake(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
         let (this, key) = (self.clone(), key.clone());
-        self.in_a_task(async move { this.take_call_settle(&key, how).await }).await
+        self.in_a_task(async move { this.find_take_call_settle(&key, how).await }).await
+    }
+
+    /// The same with a row that was read before, and only if nothing has moved since.
+    ///
+    /// # Errors
+    /// As [`Earmark::retake`].
+    pub async fn retake_as_seen(&self, seen: ClaimView, how: Taking) -> Result<Retaken, Error> {
+        let this = self.clone();
+        self.in_a_task(async move { this.take_call_settle(&seen, how).await }).await
     }
 
     /// Waits for the claims and attempts under way, at most for `grace`; new ones are refused from now on. Answers how many are
@@ -246,7 +246,7 @@ impl Earmark {
     async fn hurry(&self, pass: Pass, key: &ClaimKey, at: Timestamp) -> Result<Outcome<Value>, Error> {
         // Its place is free before the sweep's way is gone: two of one limit would wait for each other.
         drop(pass);
-        match self.take_call_settle(key, Taking::Take).await? {
+        match self.find_take_call_settle(key, Taking::Take).await? {
             Retaken::Performed(outcome) => Ok(outcome),
             Retaken::Refused(Refused::NotYet { from, .. }) => Ok(Outcome::Retryable { at: from }),
             // Somebody was faster, or it is not to be tried again, or not now.
@@ -278,25 +278,29 @@ impl Earmark {
         }
     }
 
-    async fn take_call_settle(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
-        let Some(view) = self.parts.store.find(key).await? else { return Ok(Retaken::Missing) };
+    async fn find_take_call_settle(&self, key: &ClaimKey, how: Taking) -> Result<Retaken, Error> {
+        let Some(seen) = self.parts.store.find(key).await? else { return Ok(Retaken::Missing) };
+        self.take_call_settle(&seen, how).await
+    }
+
+    async fn take_call_settle(&self, seen: &ClaimView, how: Taking) -> Result<Retaken, Error> {
         // Before it is taken: an attempt that nobody can make would leave a doubt behind.
-        if !self.can_perform(&view) {
-            return Err(not_registered(&view.kind));
+        if !self.can_perform(seen) {
+            return Err(not_registered(&seen.kind));
         }
         // Nobody waits for a turn to take what is not to be taken; the taking itself judges again.
-        let judged = self.judged(&view);
+        let judged = self.judged(seen);
         let room = self.parts.store.room(judged.declared.call_timeout);
         if let Err(why) = next(&judged, &Event::Taking { how, room }) {
             return Ok(Retaken::Refused(why));
         }
-        let gate = self.parts.gates.of(&view.downstream);
+        let gate = self.parts.gates.of(&seen.downstream);
         let pass = match self.admit(&gate, gate.sweep_patience()).await? {
             Ok(pass) => pass,
             Err(halt) => return Ok(Retaken::HeldBack(halt)),
         };
-        let registered = self.registered(&view);
-        Ok(match self.parts.store.take_over(key, how, registered.as_ref()).await? {
+        let registered = self.registered(seen);
+        Ok(match self.parts.store.take_over_as_seen(seen, how, registered.as_ref()).await? {
             Taken::Started(started) => Retaken::Performed(self.perform_started(pass, started).await?),
             Taken::Refused(why) => Retaken::Refused(why),
             Taken::Missing => Retaken::Missing,
@@ -335,64 +339,7 @@ impl Earmark {
         after(store, &key, settled, receipt).await
     }
 
-    // ---- what is asked for -------------------------------------------------------------------------------
-
-    fn wish_of<E: Effect>(&self, request: &E::Request) -> Result<Wish, Error> {
-        let name = std::any::type_name::<E>();
-        let mut found = self.parts.entries.values().filter(|e| e.type_id == Some(TypeId::of::<E>()));
-        match (found.next(), found.next()) {
-            (Some(entry), None) => self.wish::<E>(entry.clone(), request),
-            (Some(_), Some(_)) => {
-                Err(Error::NotRegistered(format!("{name} alone: it serves several kinds; use run_kind")))
-            }
-            (None, _) => Err(Error::NotRegistered(name.to_owned())),
-        }
-    }
-
-    fn wish<E: Effect>(&self, entry: Arc<Entry>, request: &E::Request) -> Result<Wish, Error> {
-        let effect = entry.effect.clone().and_then(|e| e.downcast::<E>().ok()).ok_or_else(|| {
-            Error::NotRegistered(format!("{} under the kind {:?}", std::any::type_name::<E>(), entry.kind))
-        })?;
-        let bytes = serde_json::to_vec(request).map_err(Error::Request)?;
-        let fingerprint = match effect.canonical(request) {
-            Some(canonical) => Fingerprint::of(&entry.kind, &canonical),
-            None => Fingerprint::of(&entry.kind, &bytes),
-        };
-        let new = NewClaim::new(&entry.kind, &entry.downstream, bytes, entry.declared.clone());
-        Ok(describe(entry, NewClaim { fingerprint, form: OPAQUE.into(), ..new }, effect.describe(request)))
-    }
-
-    #[cfg(feature = "http")]
-    fn http_wish(
-        &self,
-        kind: &str,
-        key: &ClaimKey,
-        call: &crate::http::HttpCall,
-        description: Description,
-    ) -> Result<Wish, Error> {
-        let entry = self.entry(kind)?;
-        if entry.performer.is_some() {
-            return Err(Error::NotRegistered(format!(
-                "HTTP calls under the kind {kind:?}: register it with http_kind"
-            )));
-        }
-        let idempotency_key = self.parts.store.idempotency_key(key, &entry.key_choice)?;
-        let frozen =
-            call.freeze(kind, &idempotency_key, &self.parts.store.reference(key)).map_err(Error::Call)?;
-        if matches!(entry.declared.repeat, earmark_claim::RepeatSafety::Keyed { .. }) && !call.sends_key() {
-            return Err(Error::Call(crate::http::Faults::one(format!(
-                "{kind} is declared Keyed, but this call does not send the key, so that a repeat would be a second \
-                 effect: say where it goes with .key_header(…) or .key_at(…), or declare Never"
-            ))));
-        }
-        let new = NewClaim {
-            fingerprint: frozen.fingerprint,
-            form: crate::http::FORM.into(),
-            credential: frozen.credential,
-            ..NewClaim::new(kind, &entry.downstream, frozen.bytes, entry.declared.clone())
-        };
-        Ok(describe(entry, new, description))
-    }
+    // ---- who performs it ----------------------------------------------------------------------------------
 
     pub(crate) fn entry(&self, kind: &str) -> Result<Arc<Entry>, Error> {
         self.parts.entries.get(kind).cloned().ok_or_else(|| not_registered(kind))
@@ -431,19 +378,6 @@ pub enum Retaken {
     HeldBack(Halt),
 }
 
-fn describe(entry: Arc<Entry>, new: NewClaim, description: Description) -> Wish {
-    let Description { summary, business_ref, amount } = description;
-    let new = NewClaim {
-        key_choice: entry.key_choice.clone(),
-        send_by: entry.send_within.map(When::In),
-        summary,
-        business_ref,
-        amount,
-        ..new
-    };
-    Wish { entry, new }
-}
-
 /// What is on file after the attempt: our own receipt where it confirmed the claim, else what others left there.
 async fn after(
     store: &ClaimStore,
@@ -466,7 +400,7 @@ pub(crate) fn on_file<R>(claimed: Claimed) -> Result<Outcome<R>, Error> {
     Outcome::of(claimed).ok_or(Error::Interrupted)
 }
 
-fn not_registered(kind: &str) -> Error {
+pub(crate) fn not_registered(kind: &str) -> Error {
     Error::NotRegistered(format!("kind {kind:?}"))
 }
 

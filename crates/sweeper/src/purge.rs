@@ -148,12 +148,11 @@ impl Purger {
                 if self.steps_aside(stop).await {
                     return Ok(Purged { stopped: true, ..purged });
                 }
-                let begun = Instant::now();
                 let batch = match phase {
                     Phase::Payload => store.purge_batch(rules, at, pace.size).await?,
                     Phase::Tombstones => store.delete_tombstones(rules, at, pace.size).await?,
                 };
-                let PurgeBatch { claims, events, next, .. } = batch;
+                let PurgeBatch { claims, events, held, next, .. } = batch;
                 match phase {
                     Phase::Payload => purged.claims += claims,
                     Phase::Tombstones => purged.deleted += claims,
@@ -163,7 +162,7 @@ impl Purger {
                 telemetry::purged(phase.word(), claims, events);
                 progress(&purged);
                 from = next;
-                if from.is_some() && !rested(pace.rest(begun.elapsed(), claims), stop).await {
+                if from.is_some() && !rested(pace.rest(held, claims), stop).await {
                     return Ok(Purged { stopped: true, ..purged });
                 }
             }

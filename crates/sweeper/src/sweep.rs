@@ -5,13 +5,13 @@ mod causes;
 mod options;
 mod vitals;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use earmark_claim::policy::{Act, Cause, decide};
-use earmark_claim::state::Taking;
-use earmark_claim::{ClaimKey, ClaimView, State};
+use earmark_claim::state::{Refused, Taking};
+use earmark_claim::{ClaimKey, ClaimView, Due, DueClaim, State, Walk};
 use earmark_effects::{Earmark, Halt, Retaken};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::telemetry;
-use aside::Aside;
+use aside::{Aside, lock};
 use causes::Causes;
 pub use options::{Pass, SweeperOptions};
 use vitals::Life;
@@ -40,10 +40,14 @@ struct Inner {
     causes: Causes,
     life: Life,
     passes: AtomicU64,
+    /// Where the next pass begins.
+    walk: Mutex<Walk>,
+    /// Whether somebody else was at a claim of this pass.
+    crowded: AtomicBool,
 }
 
-/// In doubt, then one act: no claim needs more steps in a pass.
-const STEPS_MAX: usize = 3;
+/// Read anew, in doubt, read anew, then one act: no claim needs more steps in a pass.
+const STEPS_MAX: usize = 4;
 /// The cause of passes that fail as a whole.
 const PASS_FAILS: &str = "a pass fails";
 
@@ -65,6 +69,8 @@ impl Sweeper {
             causes: Causes::default(),
             life: Life::new(),
             passes: AtomicU64::new(0),
+            walk: Mutex::new(Walk::default()),
+            crowded: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -129,11 +135,12 @@ impl Sweeper {
     async fn bounded_pass(&self, stop: &CancellationToken) -> Result<Pass, Error> {
         let Inner { earmark, options, .. } = &*self.inner;
         self.recall().await?;
-        let due = earmark.store().due(options.share_max, options.batch_max, self.inner.aside.now()).await?;
+        let due = self.due().await?;
+        self.inner.crowded.store(false, Ordering::Relaxed);
         let mut pass = Pass { due: due.len() as u64, ..Pass::default() };
         let free = Arc::new(Semaphore::new(options.concurrency));
         let mut running = JoinSet::new();
-        for key in due {
+        for DueClaim { key, view, .. } in due {
             let place = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -142,7 +149,7 @@ impl Sweeper {
             let Ok(place) = place else { break };
             let (this, stop) = (self.clone(), stop.clone());
             running.spawn(async move {
-                let done = this.handle(&key, &stop).await;
+                let done = this.handle(&key, view, &stop).await;
                 drop(place);
                 this.inner.life.progress();
                 done
@@ -155,6 +162,16 @@ impl Sweeper {
         let passes = self.inner.passes.fetch_add(1, Ordering::Relaxed) + 1;
         earmark.store().heartbeat(&options.name, env!("CARGO_PKG_VERSION"), passes).await?;
         Ok(pass)
+    }
+
+    /// What is due, from where the last pass ended.
+    async fn due(&self) -> Result<Vec<DueClaim>, Error> {
+        let Inner { earmark, options, aside, .. } = &*self.inner;
+        let from = lock(&self.inner.walk).clone();
+        let Due { claims, next, .. } =
+            earmark.store().walk_due(from, options.share_max, options.batch_max, aside.now()).await?;
+        *lock(&self.inner.walk) = next;
+        Ok(claims)
     }
 
     /// Claims that stepped aside because of their downstream return when it may be called as ever; one of them, when it may be sampled.
@@ -174,9 +191,14 @@ impl Sweeper {
     }
 
     /// One claim: what it needs, as far as this process can.
-    async fn handle(&self, key: &ClaimKey, stop: &CancellationToken) -> Pass {
+    async fn handle(
+        &self,
+        key: &ClaimKey,
+        found: Result<ClaimView, earmark_claim::Error>,
+        stop: &CancellationToken,
+    ) -> Pass {
         let mut done = Pass::default();
-        if let Err(error) = self.steps(key, stop, &mut done).await {
+        if let Err(error) = self.steps(key, found, stop, &mut done).await {
             done.failed += 1;
             self.step_aside(key, None);
             if self.inner.causes.is_news(format!("a claim fails: {}", kind_of(&error))) {
@@ -187,18 +209,39 @@ impl Sweeper {
         done
     }
 
-    async fn steps(&self, key: &ClaimKey, stop: &CancellationToken, done: &mut Pass) -> Result<(), Error> {
+    async fn steps(
+        &self,
+        key: &ClaimKey,
+        found: Result<ClaimView, earmark_claim::Error>,
+        stop: &CancellationToken,
+        done: &mut Pass,
+    ) -> Result<(), Error> {
         let earmark = &self.inner.earmark;
         let store = earmark.store();
+        // What was listed may be as old as the pass. It is good for whatever is judged again under the row's lock; but where others sweep
+        // the same claims, a look without that lock is the cheaper way to see what they have done already.
+        let mut known = Some(found?).filter(|_| !self.inner.crowded.load(Ordering::Relaxed));
+        let mut listed = known.is_some();
         for _ in 0..STEPS_MAX {
-            let Some(view) = store.find(key).await? else { return Ok(()) };
+            let view = match known.take() {
+                Some(view) => view,
+                None => match store.find(key).await? {
+                    Some(view) => view,
+                    None => return Ok(()),
+                },
+            };
+            let as_listed = std::mem::take(&mut listed);
             let facts = earmark.judged(&view);
             match decide(&facts, store.room(facts.declared.call_timeout)) {
                 Act::Nothing => return Ok(()),
                 Act::Doubt => {
                     // In doubt now, by whoever was quicker: decide again.
-                    done.doubted += u64::from(store.lease_over(key).await?.is_some());
+                    known = store.doubt(key).await?.map(|view| *view);
+                    done.doubted += u64::from(known.is_some());
+                    self.inner.crowded.fetch_or(known.is_none(), Ordering::Relaxed);
                 }
+                // The provider is asked, and a person called, on the newest row alone.
+                Act::Look | Act::Escalate(_) if as_listed => {}
                 Act::Expire => {
                     done.expired += u64::from(store.expire_due(key).await?.is_some());
                     return Ok(());
@@ -206,7 +249,7 @@ impl Sweeper {
                 // What calls out is not begun any more.
                 Act::Perform(_) | Act::Look if stop.is_cancelled() => return Ok(()),
                 Act::Perform(how) if earmark.can_perform(&view) => {
-                    return self.perform(&view, how, done).await;
+                    return self.perform(view, how, done).await;
                 }
                 Act::Look if earmark.can_look(&view) => {
                     match earmark.look(&view).await {
@@ -215,7 +258,7 @@ impl Sweeper {
                             done.confirmed += u64::from(state == State::Confirmed);
                         }
                         Err(earmark_effects::Error::HeldBack { halt, .. }) => {
-                            self.held_back(&view, halt, done)
+                            self.held_back(key, &view.downstream, halt, done)
                         }
                         Err(error) => return Err(error.into()),
                     }
@@ -245,32 +288,35 @@ impl Sweeper {
         Ok(())
     }
 
-    async fn perform(&self, view: &ClaimView, how: Taking, done: &mut Pass) -> Result<(), Error> {
-        match self.inner.earmark.retake(&view.key, how).await? {
+    async fn perform(&self, view: ClaimView, how: Taking, done: &mut Pass) -> Result<(), Error> {
+        let (key, downstream) = (view.key.clone(), view.downstream.clone());
+        match self.inner.earmark.retake_as_seen(view, how).await? {
             Retaken::Performed(outcome) => {
                 done.performed += 1;
                 done.confirmed += u64::from(outcome.is_confirmed());
             }
-            Retaken::HeldBack(halt) => self.held_back(view, halt, done),
+            Retaken::HeldBack(halt) => self.held_back(&key, &downstream, halt, done),
+            // Another sweeper, or the service itself, is at it or was.
+            Retaken::Missing | Retaken::Refused(Refused::Moved { .. }) => {
+                self.inner.crowded.store(true, Ordering::Relaxed);
+            }
             Retaken::Refused(why) => {
                 let why = earmark_claim::failure::chain(&why);
-                tracing::debug!(key = %view.key, why, "not taken");
-                self.step_aside(&view.key, None);
+                tracing::debug!(%key, why, "not taken");
+                self.step_aside(&key, None);
             }
-            // Another sweeper, or the service itself, is at it.
-            Retaken::Missing => {}
         }
         Ok(())
     }
 
     /// Its downstream is not to be called now: the claim waits, and others come before it.
-    fn held_back(&self, view: &ClaimView, halt: Halt, done: &mut Pass) {
+    fn held_back(&self, key: &ClaimKey, downstream: &str, halt: Halt, done: &mut Pass) {
         match halt {
             Halt::Paused => done.paused += 1,
             Halt::Limited { .. } => done.limited += 1,
             _ => done.rested += 1,
         }
-        self.step_aside(&view.key, Some(&view.downstream));
+        self.step_aside(key, Some(downstream));
     }
 
     fn step_aside(&self, key: &ClaimKey, downstream: Option<&str>) {

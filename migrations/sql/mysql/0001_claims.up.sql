@@ -87,16 +87,21 @@ CREATE TABLE IF NOT EXISTS earmark_claim (
     supersedes      VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NULL,
     purged_at       BIGINT NULL,
 
+    -- No partial index here: tenant and consumer of what the sweep may come for, null in all else, so that finished claims
+    -- stand together at the index's end and no walk over it meets them. Stored, since a purge of old row versions that has to
+    -- compute an indexed column is where both servers have had their faults.
+    due_tenant      VARBINARY(128) AS (CASE WHEN due_at IS NOT NULL THEN tenant END) STORED,
+    due_consumer    VARBINARY(128) AS (CASE WHEN due_at IS NOT NULL THEN consumer END) STORED,
+
     PRIMARY KEY (id),
     UNIQUE KEY earmark_claim_key (tenant, consumer, message_id),
     -- A person or a statement has the short handle or the provider's id, not the key.
     KEY earmark_claim_reference (reference),
     KEY earmark_claim_provider_ref (provider_ref),
-    -- The sweep walks this pair by pair. No partial index here: finished claims stand in it with a null due_at, which
-    -- no range on due_at reads.
-    KEY earmark_claim_due (tenant, consumer, due_at),
+    -- The sweep walks this pair by pair.
+    KEY earmark_claim_due (due_tenant, due_consumer, due_at),
     -- What is old enough to be purged, oldest first: purged_at leads, so that no tombstone is read on the way. Then tombstones
-    -- by their own age, and what was closed of late.
+    -- by their own age, what was closed of late, and, as null, what is open.
     KEY earmark_claim_closed (purged_at, closed_at),
     KEY earmark_claim_tombstone (closed_at),
 
@@ -216,6 +221,8 @@ CREATE TABLE IF NOT EXISTS earmark_event (
     bytes_type   VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
 
     PRIMARY KEY (tenant, consumer, message_id, seq),
+    -- A report is about what happened since.
+    KEY earmark_event_at (at),
     CONSTRAINT earmark_event_consumer_check CHECK (OCTET_LENGTH(consumer) >= 1),
     CONSTRAINT earmark_event_message_id_check CHECK (OCTET_LENGTH(message_id) >= 1),
     CONSTRAINT earmark_event_seq_check CHECK (seq >= 1),

@@ -178,6 +178,8 @@ CREATE INDEX earmark_claim_reference ON earmark_claim (reference);
 CREATE INDEX earmark_claim_provider_ref ON earmark_claim (provider_ref) WHERE provider_ref IS NOT NULL;
 -- The sweep walks this pair by pair; finished claims are not in it.
 CREATE INDEX earmark_claim_due ON earmark_claim (tenant, consumer, due_at) WHERE due_at IS NOT NULL;
+-- What waits for a person: few, and no ordinary claim is ever in it. What is due and what is escalated is all that is open.
+CREATE INDEX earmark_claim_escalated ON earmark_claim (created_at) WHERE state = 'escalated';
 -- What is old enough to be purged, oldest first, and what was closed of late. Then the tombstones by their own age; one that
 -- evidence has reopened has no closed_at and stands in neither.
 CREATE INDEX earmark_claim_closed ON earmark_claim (closed_at) WHERE closed_at IS NOT NULL AND purged_at IS NULL;
@@ -222,6 +224,9 @@ CREATE TABLE earmark_event (
 
     CONSTRAINT earmark_event_pkey PRIMARY KEY (tenant, consumer, message_id, seq)
 );
+
+-- A report is about what happened since.
+CREATE INDEX earmark_event_at ON earmark_event (at);
 
 -- Evidence of which no claim is known: kept, since evidence is never refused.
 CREATE TABLE earmark_orphan (

@@ -27,7 +27,9 @@ per_backend! {
         assert_eq!((resumed.actor.as_str(), resumed.reason.as_str()), ("M. Roth", "they say it is over"));
         assert!(resumed.at >= pause.at);
         assert_eq!(store.pauses().await.unwrap(), []);
-        assert_eq!(store.resume("stripe", "K. Lang", "me too").await.unwrap(), None);
+        for (actor, reason) in [("K. Lang", "me too"), ("M. Roth", "they say it is over")] {
+            assert_eq!(store.resume("stripe", actor, reason).await.unwrap(), None, "it is over, whoever says so again");
+        }
 
         let (again, ours) = store.pause("stripe", "K. Lang", "it was not").await.unwrap();
         assert!(ours && again.seq == 2);

@@ -14,7 +14,7 @@ use earmark_tests::claims::{
     LEASE, age, begin, count, eventually, host, in_state, joined, key, keyed, never, new_claim, receipt,
     soon, state, store, store_with, view, waits_for_a_lock,
 };
-use earmark_tests::{Backend, TestDb, per_backend, per_layout};
+use earmark_tests::{Backend, TestDb, per_layout};
 use sea_orm::{ConnectionTrait, Statement, TransactionTrait};
 
 /// A crowd that a small machine with a slow disk gets through in seconds: each key costs two commits.

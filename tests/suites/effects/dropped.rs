@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use earmark_claim::state::Taking;
 use earmark_claim::{ClaimKey, State};
+use earmark_effects::Earmark;
 use earmark_effects::stub::{Step, Stub};
-use earmark_effects::{Earmark, Limits};
 use earmark_tests::claims::{age, keyed, store};
-use earmark_tests::effects::{PATIENT, earmark_with};
+use earmark_tests::effects::{PATIENT, earmark_with, unbroken};
 use earmark_tests::{TestDb, per_backend};
 use serde_json::json;
 
@@ -52,9 +52,8 @@ per_backend! {
     async fn a_redrive_whose_caller_is_gone_goes_on_to_its_end(db: TestDb) {
         let store = store(&db).await;
         let stub = Stub::new("mail.welcome", keyed()).script(vec![Step::ActThenLose; 40]);
-        let unbroken = Limits { breaker_failures: u32::MAX, ..Limits::default() };
         let builder = Earmark::builder(store.clone()).backoff(PATIENT).effect(stub.clone());
-        let earmark = builder.downstream("stub", unbroken).build().unwrap();
+        let earmark = builder.downstream("stub", unbroken()).build().unwrap();
         for n in 0..40 {
             let _ = earmark.run::<Stub>(&key(n), &json!({})).await.unwrap();
             age(&db, &key(n), PATIENT.max).await;

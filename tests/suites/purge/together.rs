@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use earmark_claim::{ClaimStore, Claimed, PurgeRules, State, StoreOptions, Timestamp};
 use earmark_tests::claims::{
-    LEASE, begin, count, host, in_state, key, never, new_claim, receipt, store, view, won,
+    LEASE, begin, count, eventually, host, in_state, key, never, new_claim, receipt, store, view, won,
 };
 use earmark_tests::fault::{Lost, Proxy};
 use earmark_tests::old::{DAY, after_a_day, age_closed, copy};
@@ -111,8 +111,16 @@ per_backend! {
         // Its events are deleted in a transaction that nobody sees, and that will not be committed.
         assert_eq!((tombstones(&db).await, count(&db, "earmark_event").await), (0, 20));
         proxy.release();
-        // Its connection is cut, the transaction is gone, and the batch is made again on another one.
-        let batch = purging.await.unwrap().unwrap();
+        // Its connection is cut and the transaction with it. The batch is made again on another one; it passes the rows over while
+        // the server has not noticed yet, and the next one takes them.
+        let mut batch = purging.await.unwrap().unwrap();
+        let taken = async || {
+            if batch.claims == 0 {
+                batch = beside.purge_batch(&after_a_day(), Timestamp::default(), 100).await.unwrap();
+            }
+            batch.claims > 0
+        };
+        eventually("the rows are free", taken).await;
         assert_eq!((batch.claims, batch.events), (20, 20));
         assert_eq!((tombstones(&db).await, count(&db, "earmark_event").await), (20, 0));
     }

@@ -39,6 +39,30 @@ per_backend! {
         assert_eq!(db.number(open).await, 0);
     }
 
+    async fn a_pass_begins_where_the_last_one_ended(db: TestDb) {
+        let world = World::new(&db, Stub::new(KIND, natural())).await;
+        for tenant in ["a", "b", "c"] {
+            for n in 0..4 {
+                let key = ClaimKey::in_tenant(tenant, "mail", format!("m{n}").as_str()).unwrap();
+                world.crash(&key, new(natural())).await;
+            }
+        }
+        age_all(&db).await;
+        let options = SweeperOptions { batch_max: 2, ..SweeperOptions::default() };
+        let sweeper = Sweeper::new(&world.earmark, options).unwrap();
+        let mut confirmed = Vec::new();
+        for _ in 0..3 {
+            assert_eq!(sweeper.run_once().await.unwrap().confirmed, 2);
+            let mut of = Vec::new();
+            for tenant in ["a", "b", "c"] {
+                let sql = format!("SELECT COUNT(*) FROM earmark_claim WHERE tenant = '{tenant}' AND state = 'confirmed'");
+                of.push(db.number(&sql).await);
+            }
+            confirmed.push(of);
+        }
+        assert_eq!(confirmed, [[1, 1, 0], [2, 1, 1], [2, 2, 2]], "more pairs than a pass has places: none waits for another's end");
+    }
+
     async fn a_kind_that_nobody_here_knows_is_left_and_shows_as_without_a_handler(db: TestDb) {
         let world = World::new(&db, Stub::new(KIND, natural())).await;
         let foreign = |declared| NewClaim { kind: "sms.code".into(), ..new(declared) };

@@ -48,7 +48,7 @@ per_backend! {
     }
 }
 
-/// So many stale claims, at most a thousand: copies of the one that is there.
+/// So many stale claims: copies of the one that is there.
 pub async fn copies(db: &TestDb, n: u32) {
     copy(db, "m-", n).await;
     let micros = past_lease().as_micros();

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use earmark_claim::state::{Finding, Ruling, Seen};
 use earmark_claim::{Decision, ErrorClass, Failure, Joined, NewClaim, State, When};
-use earmark_effects::Limits;
 use earmark_effects::stub::{Step, Stub};
 use earmark_tests::claims::{age, key, keyed, natural, never};
+use earmark_tests::effects::unbroken;
 use earmark_tests::{TestDb, per_backend};
 use sea_orm::{SqliteTransactionMode, TransactionOptions, TransactionTrait};
 
@@ -123,8 +123,7 @@ per_backend! {
 
     async fn attempts_that_were_not_sent_use_up_age_and_not_attempts(db: TestDb) {
         let stub = Stub::new(KIND, never()).script(vec![Step::NotSent("down"); 8]);
-        let unbroken = Limits { breaker_failures: u32::MAX, ..Limits::default() };
-        let world = World::limited(&db, stub, unbroken).await;
+        let world = World::limited(&db, stub, unbroken()).await;
         world.serve(&key("m1")).await;
         for _ in 0..7 {
             let pass = world.sweep_after(&key("m1"), LONG).await;

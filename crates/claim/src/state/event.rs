@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Room, State};
+use super::{Facts, Refused, Room, State};
 use crate::claim::Token;
 use crate::failure::ErrorClass;
 use crate::time::Timestamp;
@@ -126,7 +126,8 @@ pub enum Finding {
     CannotTell,
 }
 
-/// The page on which a person ruled. A ruling loses if any of the three has moved.
+/// What was seen of a claim when something was decided about it: the page on which a person ruled, the row that a sweep found. The
+/// decision loses if any of the three has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// The state shown.
@@ -135,6 +136,25 @@ pub struct Seen {
     pub fence: u64,
     /// The revision shown.
     pub revision: u64,
+}
+
+impl Seen {
+    /// Of these facts.
+    pub const fn of(f: &Facts) -> Self {
+        Self { state: f.state, fence: f.fence, revision: f.revision }
+    }
+
+    /// Whether they are still what was seen.
+    ///
+    /// # Errors
+    /// [`Refused::Moved`] when any of the three has moved.
+    pub fn holds(self, f: &Facts) -> Result<(), Refused> {
+        let now = Self::of(f);
+        if self == now {
+            return Ok(());
+        }
+        Err(Refused::Moved { state: now.state, fence: now.fence, revision: now.revision })
+    }
 }
 
 /// What a person decides.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::State;
+use super::moves::{Due, LastEnd, Move, Window};
 use crate::claim::Token;
 use crate::declared::{Declared, RepeatSafety};
 use crate::failure::ErrorClass;
@@ -65,6 +66,47 @@ pub struct Room {
 }
 
 impl Facts {
+    /// The facts after a move that was judged on these, and written under `token` if it is a taking. Times count from [`Facts::now`], a lower
+    /// bound of when it was written.
+    #[must_use]
+    pub fn after(&self, made: &Move, token: Token) -> Self {
+        let set = &made.set;
+        Self {
+            state: made.to,
+            doubt: set.doubt,
+            contradicted: set.contradicted,
+            fence: self.fence.saturating_add(u64::from(set.taking)),
+            token: if set.taking { token } else { self.token },
+            revision: self.revision.saturating_add(u64::from(made.new_fact)),
+            due_at: match set.due {
+                Due::Keep => self.due_at,
+                Due::Never => None,
+                Due::In(wait) => Some(self.now.plus(wait)),
+            },
+            window_from: match set.window {
+                Window::Keep => self.window_from,
+                Window::Clear => None,
+                Window::StartUnlessSet => self.window_from.or(Some(self.now)),
+            },
+            last_end_at: match set.last_end {
+                LastEnd::Keep => self.last_end_at,
+                LastEnd::Now => Some(self.now),
+                LastEnd::LeaseEnd => self.due_at,
+            },
+            attempts: set.attempts,
+            repeats_granted: set.repeats_granted,
+            ruled_at: if set.ruled { Some(self.now) } else { self.ruled_at },
+            looks: set.looks,
+            error_class: set.error_class.clone(),
+            provider_ref: set.provider_ref.clone(),
+            declared: Declared {
+                landing_horizon: set.landing_horizon.or(self.declared.landing_horizon),
+                ..self.declared.clone()
+            },
+            ..self.clone()
+        }
+    }
+
     /// Until when the provider remembers the key; `None` when it does not, or nothing may have reached it.
     pub fn window_end(&self) -> Option<Timestamp> {
         match self.declared.repeat {

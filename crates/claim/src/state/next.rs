@@ -366,9 +366,7 @@ fn rule(
     horizon: Option<Duration>,
     looked: bool,
 ) -> Result<Move, Refused> {
-    if seen != (Seen { state: f.state, fence: f.fence, revision: f.revision }) {
-        return Err(Refused::Moved { state: f.state, fence: f.fence, revision: f.revision });
-    }
+    seen.holds(f)?;
     let again = *ruling == Ruling::Repeat;
     match f.state {
         Escalated => {}

@@ -37,6 +37,12 @@ impl Dialect {
         }
     }
 
+    /// Every statement that the store runs on this database, by name, as it is sent: for whoever answers for the database, and for
+    /// tests that ask for its plan.
+    pub fn statements(self) -> Vec<(&'static str, &'static str)> {
+        self.sql().all()
+    }
+
     pub(crate) const fn sql(self) -> &'static Sql {
         match self {
             Self::Postgres => &sql::postgres::SQL,

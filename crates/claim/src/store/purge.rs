@@ -1,5 +1,7 @@
 //! The purge's batches, on a connection of its own.
 
+use std::time::Instant;
+
 use sea_orm::{ConnectionTrait, DbErr, QueryResult, Value};
 
 use super::bind;
@@ -61,6 +63,7 @@ impl Db {
     async fn batch_once(&self, batch: &Batch) -> Result<PurgeBatch, DbErr> {
         let (dialect, sql) = (self.pools.dialect, self.pools.dialect.sql());
         let tx = self.pools.begin_purge().await?;
+        let begun = Instant::now();
         let values: Vec<Value> =
             vec![batch.from.as_micros().into(), batch.age.into(), i64::from(batch.most).into()];
         let picked = tx.query_all_raw(bind::statement(dialect, batch.pick, values)).await?;
@@ -86,7 +89,8 @@ impl Db {
         // What is left of that very moment comes with the next batch; unless all of this one was passed over.
         let next = if claims == 0 { last.saturating_add(1) } else { last };
         let full = picked.len() >= batch.most as usize;
-        Ok(PurgeBatch { claims, events, next: full.then(|| Timestamp::from_micros(next)) })
+        let held = begun.elapsed();
+        Ok(PurgeBatch { claims, events, held, next: full.then(|| Timestamp::from_micros(next)) })
     }
 
     pub(crate) async fn purge_plan(&self, age: i64, tombstones: Option<i64>) -> Result<PurgePlan, Error> {

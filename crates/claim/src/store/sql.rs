@@ -18,8 +18,24 @@ pub(crate) mod mysql;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
-/// The statements of one database.
-pub(crate) struct Sql {
+/// Declares the statements of one database, and their names beside them.
+macro_rules! statements {
+    ($($(#[$doc:meta])* pub(crate) $name:ident: &'static str,)*) => {
+        /// The statements of one database.
+        pub(crate) struct Sql {
+            $($(#[$doc])* pub(crate) $name: &'static str,)*
+        }
+
+        impl Sql {
+            /// Each with its name.
+            pub(crate) fn all(&self) -> Vec<(&'static str, &'static str)> {
+                vec![$((stringify!($name), self.$name)),*]
+            }
+        }
+    };
+}
+
+statements! {
     /// Inserts one claim, held or in flight. Inserts nothing where the key exists (PostgreSQL, SQLite) or fails with 1062 (MySQL).
     pub(crate) claim: &'static str,
     /// The same for many claims at once, each kept out where its key exists. On PostgreSQL, and there alone, together with `confirm_batch`.
@@ -59,16 +75,19 @@ pub(crate) struct Sql {
     pub(crate) fact_known: &'static str,
     /// Keeps evidence of no known claim, once.
     pub(crate) orphan: &'static str,
-    /// The next pair of tenant and consumer with an open row.
-    pub(crate) next_pair: &'static str,
-    /// Keys of due rows of one pair, most overdue first; without held ones of a paused downstream, of which there may be any number and
+    /// Rows that are due some day, of the pairs of tenant and consumer after a given one, pair by pair, most overdue first; without
+    /// receipts.
+    pub(crate) open_after: &'static str,
+    /// Due rows of one pair, most overdue first, without receipts; without held ones of a paused downstream, of which there may be any number and
     /// with which nothing can be done but to let them expire.
     pub(crate) due_of_pair: &'static str,
-    /// The claims that a filter finds, by deadline; without receipts.
-    pub(crate) list: &'static str,
+    /// The open claims that a filter finds, by deadline; without receipts.
+    pub(crate) list_open: &'static str,
+    /// The finished claims that a filter finds, newest first; without receipts.
+    pub(crate) list_closed: &'static str,
     /// Open claims, counted and summed.
     pub(crate) open_tallies: &'static str,
-    /// Open claims, and those made or closed since a moment; without receipts.
+    /// Open claims, and those closed since a moment; without receipts.
     pub(crate) report_claims: &'static str,
     /// Events since a moment, and every mismatch of an open claim; without bytes.
     pub(crate) report_events: &'static str,

@@ -20,7 +20,7 @@ use crate::declared::Declared;
 use crate::error::Error;
 use crate::key::ClaimKey;
 use crate::receipt::Answer;
-use crate::state::{Closed, ClosedBy, Event, Move, Refused, State, Verb, next};
+use crate::state::{Closed, ClosedBy, Event, Move, Refused, Seen, State, Verb, next};
 use crate::time::Timestamp;
 
 /// The store's two pools and its patience.
@@ -37,6 +37,8 @@ pub(crate) struct Db {
 pub(crate) struct Ask {
     pub(crate) key: ClaimKey,
     pub(crate) event: Event,
+    /// On which row it was decided; refused where that has moved.
+    pub(crate) seen: Option<Seen>,
     /// What is registered now; the move is judged on the stricter of this and what is frozen.
     pub(crate) registered: Option<Declared>,
     /// The fresh token of a taking; minted once, so that a lost acknowledgement is recognised.
@@ -166,7 +168,8 @@ impl Db {
             facts.declared = facts.declared.stricter(registered);
         }
         let event = self.with_known(&tx, ask).await.map_err(Failed::Before)?;
-        let made = match next(&facts, &event) {
+        let seen = ask.seen.map_or(Ok(()), |seen| seen.holds(&facts));
+        let made = match seen.and_then(|()| next(&facts, &event)) {
             Ok(made) => Box::new(made),
             Err(why) => {
                 tx.rollback().await.map_err(Failed::Before)?;

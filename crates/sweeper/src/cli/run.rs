@@ -88,8 +88,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
             anyhow::bail!("the sweeper has ended by itself");
         }
     }
-    tracing::info!(grace = ?args.grace, "stopping: no new work is begun; a second signal ends at once");
     stop.cancel();
+    tracing::info!(grace = ?args.grace, "stopping: no new work is begun; a second signal ends at once");
     let drained = async {
         let until = Instant::now() + args.grace;
         // Its metronome and the pass under way.

@@ -329,7 +329,7 @@ fn the_defaults_of_the_list_are_the_defaults() {
     let defaults: Vec<_> =
         SETTINGS.iter().filter(|s| !s.default.is_empty()).map(|s| (s.env, s.default)).collect();
     assert_eq!(read("", &defaults).unwrap(), read("", &[]).unwrap());
-    assert_eq!(defaults.len(), 15);
+    assert_eq!(defaults.len(), 16);
 }
 
 #[test]

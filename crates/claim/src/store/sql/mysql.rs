@@ -193,22 +193,27 @@ WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
     WHERE o.source = ? AND o.detail = ? AND o.message_id <=> ?
         AND o.reference <=> ? AND o.idempotency_key <=> ? AND o.provider_ref <=> ?)"
 ),
-    next_pair: "SELECT tenant, consumer FROM earmark_claim
-WHERE due_at IS NOT NULL AND (tenant > ? OR (tenant = ? AND consumer > ?))
-ORDER BY tenant, consumer
-LIMIT 1",
+    open_after: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE due_tenant > ? OR (due_tenant = ? AND due_consumer > ?)
+ORDER BY due_tenant, due_consumer, due_at
+LIMIT ?"
+    ),
     due_of_pair: concat!(
-"SELECT tenant, consumer, message_id FROM earmark_claim
-WHERE tenant = ? AND consumer = ? AND due_at <= ", now!(), "
+        row!("NULL AS receipt"),
+        "
+WHERE due_tenant = ? AND due_consumer = ? AND due_at <= ", now!(), "
     AND NOT (state = 'held' AND (send_by IS NULL OR send_by > ", now!(), ") AND EXISTS (SELECT 1 FROM earmark_pause p
         WHERE p.downstream = earmark_claim.downstream AND p.resumed_at IS NULL))
 ORDER BY due_at
 LIMIT ?"
-),
-    list: concat!(
+    ),
+    list_open: concat!(
         row!("NULL AS receipt"),
         "
-WHERE ((? IS NULL AND closed_at IS NULL) OR state = ?)
+WHERE closed_at IS NULL
+    AND (? IS NULL OR state = ?)
     AND (? IS NULL OR tenant = ?) AND (? IS NULL OR consumer = ?)
     AND (? IS NULL OR kind = ?) AND (? IS NULL OR downstream = ?)
     AND (? IS NULL OR error_class = ?)
@@ -218,6 +223,17 @@ ORDER BY LEAST(
         WHEN window_from + key_window > ", now!(), " THEN window_from + key_window ELSE 9223372036854775807 END,
     CASE WHEN send_by > ", now!(), " THEN send_by ELSE 9223372036854775807 END),
     created_at, tenant, consumer, message_id
+LIMIT ?"
+    ),
+    list_closed: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at IS NOT NULL AND state = ?
+    AND (? IS NULL OR tenant = ?) AND (? IS NULL OR consumer = ?)
+    AND (? IS NULL OR kind = ?) AND (? IS NULL OR downstream = ?)
+    AND (? IS NULL OR error_class = ?)
+    AND (? IS NULL OR created_at <= ", now!(), " - ?)
+ORDER BY closed_at DESC
 LIMIT ?"
     ),
     open_tallies: concat!(
@@ -230,13 +246,18 @@ GROUP BY consumer, kind, downstream, state, currency"
     report_claims: concat!(
         row!("NULL AS receipt"),
         "
-WHERE closed_at IS NULL OR created_at >= ? OR closed_at >= ?"
+WHERE closed_at IS NULL OR closed_at >= GREATEST(?, ?)"
     ),
     report_events: "SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
     e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
 FROM earmark_event e
-WHERE e.at >= ? OR (e.name = 'mismatch' AND EXISTS (SELECT 1 FROM earmark_claim c
-    WHERE c.tenant = e.tenant AND c.consumer = e.consumer AND c.message_id = e.message_id AND c.closed_at IS NULL))",
+WHERE e.at >= ?
+UNION ALL
+SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
+    e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
+FROM earmark_claim c
+STRAIGHT_JOIN earmark_event e ON e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
+WHERE c.closed_at IS NULL AND e.name = 'mismatch' AND e.at < ?",
     report_orphans: "SELECT id, at, source, tenant, consumer, message_id, reference, idempotency_key, provider_ref, finding, adopted_at
 FROM earmark_orphan
 WHERE at >= ?

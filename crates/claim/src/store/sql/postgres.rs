@@ -39,6 +39,21 @@ macro_rules! key {
     };
 }
 
+/// The filter of a list of finished claims, which is asked for with and without payload: each by its own index, and merged.
+macro_rules! closed {
+    () => {
+        concat!(
+            "state = $1::text
+    AND ($2::text IS NULL OR tenant = $3::text) AND ($4::text IS NULL OR consumer = $5::text)
+    AND ($6::text IS NULL OR kind = $7::text) AND ($8::text IS NULL OR downstream = $9::text)
+    AND ($10::text IS NULL OR error_class = $11::text)
+    AND ($12::bigint IS NULL OR created_at <= ",
+            now!(),
+            " - $13::bigint)"
+        )
+    };
+}
+
 /// The ordinary confirmation of many claims at once, each by its key, its first fence and its token.
 macro_rules! confirm {
     ($arrays:literal) => {
@@ -205,22 +220,27 @@ WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
     WHERE o.source = $13::text AND o.detail = $14::text AND o.message_id IS NOT DISTINCT FROM $15::text
         AND o.reference IS NOT DISTINCT FROM $16::text AND o.idempotency_key IS NOT DISTINCT FROM $17::text AND o.provider_ref IS NOT DISTINCT FROM $18::text)"
 ),
-    next_pair: "SELECT tenant, consumer FROM earmark_claim
-WHERE due_at IS NOT NULL AND (tenant > $1 OR (tenant = $2 AND consumer > $3))
-ORDER BY tenant, consumer
-LIMIT 1",
+    open_after: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE due_at IS NOT NULL AND tenant >= $1 AND (tenant, consumer) > ($2, $3)
+ORDER BY tenant, consumer, due_at
+LIMIT $4"
+    ),
     due_of_pair: concat!(
-"SELECT tenant, consumer, message_id FROM earmark_claim
+        row!("NULL AS receipt"),
+        "
 WHERE tenant = $1 AND consumer = $2 AND due_at <= ", now!(), "
     AND NOT (state = 'held' AND (send_by IS NULL OR send_by > ", now!(), ") AND EXISTS (SELECT 1 FROM earmark_pause p
         WHERE p.downstream = earmark_claim.downstream AND p.resumed_at IS NULL))
 ORDER BY due_at
 LIMIT $3"
-),
-    list: concat!(
+    ),
+    list_open: concat!(
         row!("NULL AS receipt"),
         "
-WHERE (($1::text IS NULL AND closed_at IS NULL) OR state = $2::text)
+WHERE (due_at IS NOT NULL OR state = 'escalated')
+    AND ($1::text IS NULL OR state = $2::text)
     AND ($3::text IS NULL OR tenant = $4::text) AND ($5::text IS NULL OR consumer = $6::text)
     AND ($7::text IS NULL OR kind = $8::text) AND ($9::text IS NULL OR downstream = $10::text)
     AND ($11::text IS NULL OR error_class = $12::text)
@@ -232,23 +252,51 @@ ORDER BY LEAST(
     created_at, tenant, consumer, message_id
 LIMIT $15::bigint"
     ),
+    list_closed: concat!(
+        "(",
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at IS NOT NULL AND purged_at IS NULL AND ",
+        closed!(),
+        "
+ORDER BY closed_at DESC LIMIT $14::bigint)
+UNION ALL
+(",
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at IS NOT NULL AND purged_at IS NOT NULL AND ",
+        closed!(),
+        "
+ORDER BY closed_at DESC LIMIT $14::bigint)
+ORDER BY closed_at DESC
+LIMIT $14::bigint"
+    ),
     open_tallies: concat!(
 "SELECT consumer, kind, downstream, state, currency, COUNT(*) AS claims, MIN(COALESCE(window_from, created_at)) AS oldest,
     SUM(amount_minor::float8) AS minor, ", now!(), " AS now_at
 FROM earmark_claim
-WHERE closed_at IS NULL
+WHERE (due_at IS NOT NULL OR state = 'escalated')
 GROUP BY consumer, kind, downstream, state, currency"
     ),
     report_claims: concat!(
         row!("NULL AS receipt"),
         "
-WHERE closed_at IS NULL OR created_at >= $1 OR closed_at >= $2"
+WHERE due_at IS NOT NULL OR state = 'escalated'
+    OR (closed_at >= $1 AND purged_at IS NULL) OR (closed_at >= $2 AND purged_at IS NOT NULL)"
     ),
     report_events: "SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
     e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
 FROM earmark_event e
-WHERE e.at >= $1 OR (e.name = 'mismatch' AND EXISTS (SELECT 1 FROM earmark_claim c
-    WHERE c.tenant = e.tenant AND c.consumer = e.consumer AND c.message_id = e.message_id AND c.closed_at IS NULL))",
+WHERE e.at >= $1
+UNION ALL
+SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
+    e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
+FROM earmark_claim c
+CROSS JOIN LATERAL (SELECT * FROM earmark_event e
+    WHERE e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
+        AND e.name = 'mismatch' AND e.at < $2
+    OFFSET 0) e
+WHERE c.due_at IS NOT NULL OR c.state = 'escalated'",
     report_orphans: "SELECT id, at, source, tenant, consumer, message_id, reference, idempotency_key, provider_ref, finding, adopted_at
 FROM earmark_orphan
 WHERE at >= $1

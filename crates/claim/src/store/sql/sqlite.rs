@@ -2,6 +2,11 @@
 //!
 //! The clock is `unixepoch('subsec')`: milliseconds, fixed for the length of a statement.
 //!
+//! A comparison of rows uses an index beyond its first column only where the right side has no affinity
+//! (`CAST(…) || ''`, not `CAST(…)`), and where no other condition asks for that index (`+tenant` does not).
+//!
+//! An index serves one arm of a union, and seldom an OR: what is open is what is due some day and what is escalated.
+//!
 //! There are no row locks: whoever writes began with `BEGIN IMMEDIATE` and is alone, so `LOCK` is a read.
 
 use super::Sql;
@@ -37,6 +42,21 @@ FROM earmark_claim"
 macro_rules! key {
     () => {
         "tenant = ?1 AND consumer = ?2 AND message_id = ?3"
+    };
+}
+
+/// The filter of a list of finished claims, which is asked for with and without payload: each by its own index, and merged.
+macro_rules! closed {
+    () => {
+        concat!(
+            "state = ?1
+    AND (?2 IS NULL OR tenant = ?3) AND (?4 IS NULL OR consumer = ?5)
+    AND (?6 IS NULL OR kind = ?7) AND (?8 IS NULL OR downstream = ?9)
+    AND (?10 IS NULL OR error_class = ?11)
+    AND (?12 IS NULL OR created_at <= ",
+            now!(),
+            " - ?13)"
+        )
     };
 }
 
@@ -168,23 +188,34 @@ WHERE NOT EXISTS (SELECT 1 FROM earmark_orphan o
     WHERE o.source = ?13 AND o.detail = ?14 AND o.message_id IS ?15
         AND o.reference IS ?16 AND o.idempotency_key IS ?17 AND o.provider_ref IS ?18)"
 ),
-    next_pair: "SELECT tenant, consumer FROM earmark_claim
-WHERE due_at IS NOT NULL AND (tenant > CAST(?1 AS TEXT)
-    OR (tenant = CAST(?2 AS TEXT) AND consumer > CAST(?3 AS TEXT)))
-ORDER BY tenant, consumer
-LIMIT 1",
+    open_after: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE due_at IS NOT NULL AND +tenant >= CAST(?1 AS TEXT)
+    AND (tenant, consumer) > (CAST(?2 AS TEXT) || '', CAST(?3 AS TEXT) || '')
+ORDER BY tenant, consumer, due_at
+LIMIT ?4"
+    ),
     due_of_pair: concat!(
-"SELECT tenant, consumer, message_id FROM earmark_claim
+        row!("NULL AS receipt"),
+        "
 WHERE tenant = CAST(?1 AS TEXT) AND consumer = CAST(?2 AS TEXT) AND due_at <= ", now!(), "
     AND NOT (state = 'held' AND (send_by IS NULL OR send_by > ", now!(), ") AND EXISTS (SELECT 1 FROM earmark_pause p
         WHERE p.downstream = earmark_claim.downstream AND p.resumed_at IS NULL))
 ORDER BY due_at
 LIMIT ?3"
-),
-    list: concat!(
+    ),
+    list_open: concat!(
+        "SELECT * FROM (",
         row!("NULL AS receipt"),
         "
-WHERE ((?1 IS NULL AND closed_at IS NULL) OR state = ?2)
+WHERE due_at IS NOT NULL
+UNION ALL
+",
+        row!("NULL AS receipt"),
+        "
+WHERE state = 'escalated')
+WHERE (?1 IS NULL OR state = ?2)
     AND (?3 IS NULL OR tenant = ?4) AND (?5 IS NULL OR consumer = ?6)
     AND (?7 IS NULL OR kind = ?8) AND (?9 IS NULL OR downstream = ?10)
     AND (?11 IS NULL OR error_class = ?12)
@@ -196,23 +227,63 @@ ORDER BY MIN(
     created_at, tenant, consumer, message_id
 LIMIT ?15"
     ),
+    list_closed: concat!(
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at IS NOT NULL AND purged_at IS NULL AND ",
+        closed!(),
+        "
+UNION ALL
+",
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at IS NOT NULL AND purged_at IS NOT NULL AND ",
+        closed!(),
+        "
+ORDER BY closed_at DESC
+LIMIT ?14"
+    ),
     open_tallies: concat!(
 "SELECT consumer, kind, downstream, state, currency, COUNT(*) AS claims, MIN(COALESCE(window_from, created_at)) AS oldest,
     SUM(amount_minor * 1.0) AS minor, ", now!(), " AS now_at
-FROM earmark_claim
-WHERE closed_at IS NULL
+FROM (SELECT consumer, kind, downstream, state, currency, window_from, created_at, amount_minor
+    FROM earmark_claim WHERE due_at IS NOT NULL
+    UNION ALL
+    SELECT consumer, kind, downstream, state, currency, window_from, created_at, amount_minor
+    FROM earmark_claim WHERE state = 'escalated')
 GROUP BY consumer, kind, downstream, state, currency"
     ),
     report_claims: concat!(
         row!("NULL AS receipt"),
         "
-WHERE closed_at IS NULL OR created_at >= ?1 OR closed_at >= ?2"
+WHERE due_at IS NOT NULL
+UNION ALL
+",
+        row!("NULL AS receipt"),
+        "
+WHERE state = 'escalated'
+UNION ALL
+",
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at >= ?1 AND purged_at IS NULL
+UNION ALL
+",
+        row!("NULL AS receipt"),
+        "
+WHERE closed_at >= ?2 AND purged_at IS NOT NULL"
     ),
     report_events: "SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
     e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
 FROM earmark_event e
-WHERE e.at >= ?1 OR (e.name = 'mismatch' AND EXISTS (SELECT 1 FROM earmark_claim c
-    WHERE c.tenant = e.tenant AND c.consumer = e.consumer AND c.message_id = e.message_id AND c.closed_at IS NULL))",
+WHERE e.at >= ?1
+UNION ALL
+SELECT e.tenant, e.consumer, e.message_id, e.seq, e.at, e.fence, e.revision, e.name, e.actor,
+    e.from_state, e.to_state, e.provider_ref, e.detail, NULL AS bytes, NULL AS bytes_type
+FROM (SELECT tenant, consumer, message_id FROM earmark_claim WHERE due_at IS NOT NULL
+    UNION ALL SELECT tenant, consumer, message_id FROM earmark_claim WHERE state = 'escalated') c
+CROSS JOIN earmark_event e ON e.tenant = c.tenant AND e.consumer = c.consumer AND e.message_id = c.message_id
+WHERE e.name = 'mismatch' AND e.at < ?2",
     report_orphans: "SELECT id, at, source, tenant, consumer, message_id, reference, idempotency_key, provider_ref, finding, adopted_at
 FROM earmark_orphan
 WHERE at >= ?1

@@ -33,8 +33,8 @@ fn classified(sql: &Sql) -> Vec<(&'static str, Class, &'static str)> {
     table! {
         Hot: claim, claim_batch, confirm_batch, apply, event, keep_receipt, row, rows, lock, lock_or_skip, row_in_caller, held, request, extend, history, fact_known,
             purge_events, purge_rows, tombstone_rows;
-        Walk: next_pair, due_of_pair, purge_pick, tombstone_pick;
-        Cold: by_reference, by_provider_ref, orphan, list, open_tallies, report_claims, report_events, report_orphans,
+        Walk: open_after, due_of_pair, purge_pick, tombstone_pick;
+        Cold: by_reference, by_provider_ref, orphan, list_open, list_closed, open_tallies, report_claims, report_events, report_orphans,
             sweepers, heartbeat, pauses, pause, resume, newest_pause, now, meta,
             purge_plan, tombstone_plan, purge_kept, forget_sweepers;
     }

@@ -133,7 +133,7 @@ pub(super) async fn claims(config: &Config, store: &ClaimStore) -> Vec<Finding> 
         }
     };
     findings.extend(sweepers(config, &snapshot));
-    findings.extend(snapshot.pauses.iter().filter(|p| p.resumed.is_none()).map(|p| {
+    findings.extend(snapshot.pauses.iter().filter(|p| p.stands()).map(|p| {
         let fix = "earmark resume, when its reason is gone; until then nothing is sent there";
         Finding::new(Level::Warning, "paused", pause::words(p), fix)
     }));

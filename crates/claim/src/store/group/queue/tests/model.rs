@@ -139,14 +139,13 @@ fn run(steps: Vec<Step>, lanes: Lanes) -> Result<(), TestCaseError> {
     // Outcomes cannot carry a number of ours: they are told apart by whose answer comes.
     let outcome_number = |confirm: Confirming, answers: &mut Vec<Option<Answer<bool>>>| {
         confirm.answer(Ok(true));
-        let found = answers.iter_mut().enumerate().find_map(|(i, answer)| {
+        answers.iter_mut().enumerate().find_map(|(i, answer)| {
             let came = answer.as_mut().is_some_and(|answer| answer.try_recv().is_ok());
             if came {
                 *answer = None;
             }
             came.then_some(i)
-        });
-        found
+        })
     };
     for step in steps {
         match step {

@@ -41,7 +41,8 @@ pub enum Error {
     Busy {
         /// What was being done.
         what: &'static str,
-        /// How long it has waited: the store's patience.
+        /// How long it has waited: the store's patience; or not at all, where too many wait already for keys that strangers' transactions
+        /// hold.
         waited: std::time::Duration,
     },
     /// The database cannot be used now. Nothing was written; no call may be made.

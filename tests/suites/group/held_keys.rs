@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use earmark_claim::policy::Cause;
 use earmark_claim::{
-    Backoff, Claim, ClaimKey, ClaimStore, Claimed, Error, InFlight, Settled, State, StoreOptions,
+    Backoff, Claim, ClaimKey, ClaimStore, Claimed, Error, Failure, InFlight, Receipt, Settled, State,
+    StoreOptions,
 };
 use earmark_tests::claims::{
-    LEASE, begin, host, in_state, joined, key, never, new_claim, receipt, soon, state, store, store_with,
-    view,
+    LEASE, begin, eventually, host, in_state, joined, key, never, new_claim, receipt, soon, state, store,
+    store_with, view,
 };
 use earmark_tests::{Backend, TestDb, per_layout};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
@@ -174,6 +175,36 @@ per_layout! {
         assert_eq!(won, 2);
     }
 
+    async fn no_more_wait_for_held_keys_than_may_be_queued(db: TestDb) {
+        if db.backend() == Backend::Sqlite {
+            return;
+        }
+        let options = StoreOptions { queue_capacity: 5, patience: LEASE, ..StoreOptions::new(LEASE) };
+        let store = store_with(&db, options).await;
+        let blocked = key("blocked");
+        let tx = held(&db, &store, std::slice::from_ref(&blocked)).await;
+        let first = claiming(&store, &blocked);
+        drop(soon("a neighbour", win_all(&store, &keys("a", 1))).await);
+        let waiting: Vec<_> = (0..40).map(|_| claiming(&store, &blocked)).collect();
+        eventually("the rest is refused", async || {
+            waiting.iter().filter(|task| task.is_finished()).count() >= 28
+        })
+        .await;
+        drop(soon("neighbours", win_all(&store, &keys("b", 20))).await);
+        tx.rollback().await.unwrap();
+        let (mut won, mut refused) = (0, 0);
+        for task in waiting.into_iter().chain([first]) {
+            match soon("an answer", task).await.unwrap() {
+                Ok(Claimed::Won(_)) => won += 1,
+                Ok(Claimed::InFlight { .. }) => {}
+                Err(Error::Busy { what: "claim", .. }) => refused += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(won, 1);
+        assert!(refused >= 28, "{refused}");
+    }
+
     /// Rows that somebody has locked in a console, and outcomes for them.
     async fn outcomes_of_locked_rows_hold_up_nobody_else(db: TestDb) {
         if db.backend() == Backend::Sqlite {
@@ -192,8 +223,15 @@ per_layout! {
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
         for round in 0..4 {
-            drop(all_won(all_claiming(&store, &keys(&format!("m{round}-"), 100))).await);
+            let claims = all_won(all_claiming(&store, &keys(&format!("m{round}-"), 100))).await;
+            assert!(soon("outcomes", confirm_all(&store, claims)).await.iter().all(moved));
+            let swept = key(&format!("swept{round}"));
+            let claim = won(soon("a claim", store.claim(&swept, new_claim(never()))).await);
+            let unknown = Err::<Receipt, _>(Failure::unknown("timeout"));
+            let _ = soon("a settle", store.settle(claim, unknown, Backoff::default())).await.unwrap();
+            let _ = soon("a move", store.escalate(&swept, Cause::NoRuleDecides, None, None)).await.unwrap();
         }
+        assert!(settling.iter().all(|task| !task.is_finished()));
         tx.rollback().await.unwrap();
         for (key, task) in locked.iter().zip(settling) {
             let settled = soon("the outcome", task).await.unwrap();

@@ -99,7 +99,7 @@ pub(super) async fn write(db: &Db, batch: &Batch) -> Result<Written, DbErr> {
             })
         }
         ([], [confirm]) => {
-            let confirmed = one(db.confirm_once(&confirm.job, &db.pools.claims).await)?;
+            let confirmed = one(db.confirm_once(&confirm.job).await)?;
             Ok(Written { claims: Ours::none(), confirms: Ours::one(confirmed), at: None })
         }
         (claims, confirms) => {

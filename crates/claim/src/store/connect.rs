@@ -42,9 +42,10 @@ impl Pools {
         self.dialect.autocommit_is_safe() && !self.pooler
     }
 
-    /// A transaction for one or more inserts of claims, on the connections that are kept for them.
+    /// A transaction for a batch, on the connections that are kept for them.
     pub(crate) async fn begin_claim(&self) -> Result<Tx, DbErr> {
-        self.begin_on(&self.claims).await
+        let begin = Begin { for_claims: true, ..self.writing() };
+        Tx::begin(&self.claims, begin).await
     }
 
     /// The same for one insert that gives up at once, as near as can be, on a key that somebody holds.
@@ -53,10 +54,10 @@ impl Pools {
         Tx::begin(&self.claims, begin).await
     }
 
-    /// A transaction on connections of ours, as they are used.
-    pub(crate) async fn begin_on(&self, on: &DatabaseConnection) -> Result<Tx, DbErr> {
-        let for_claims = std::ptr::eq(on, &self.claims);
-        Tx::begin(on, Begin { for_claims, ..self.writing() }).await
+    /// A transaction for any other write that gives up soon on a row that somebody holds.
+    pub(crate) async fn begin_briefly(&self) -> Result<Tx, DbErr> {
+        let begin = Begin { lock_timeout: Some(BRIEFLY), ..self.writing() };
+        Tx::begin(&self.write, begin).await
     }
 
     /// A transaction for any other write.

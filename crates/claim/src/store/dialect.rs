@@ -96,6 +96,15 @@ impl Dialect {
         }
     }
 
+    /// Whether a read can find that an uncommitted row holds a key. PostgreSQL shows it to nobody, but can be told how long an insert waits;
+    /// MySQL knows whole seconds only. SQLite holds no rows.
+    pub(crate) const fn shows_held_keys(self) -> bool {
+        match self {
+            Self::MySql => true,
+            Self::Postgres | Self::Sqlite => false,
+        }
+    }
+
     /// A value of a key column: bytes on MySQL (`VARBINARY`), so that no collation and no padding rule applies.
     pub(crate) fn key_value(self, text: &str) -> Value {
         match self {

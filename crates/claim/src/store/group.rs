@@ -97,7 +97,12 @@ impl Group {
                     for claim in waiting {
                         if queue.blocked.contains_key(&claim.id) {
                             group.claims_room.add_permits(1);
-                            blocked.push(claim);
+                            if queue.held_up() + blocked.len() < group.capacity {
+                                blocked.push(claim);
+                            } else {
+                                // So many wait for strangers already as may wait for us.
+                                claim.answer(Err(Error::Busy { what: "claim", waited: Duration::ZERO }));
+                            }
                         } else {
                             queue.claims.push_back(claim);
                         }
@@ -201,16 +206,26 @@ impl Group {
 
     /// The next batch; `None`: nothing may be written now, and the flusher has been signed off.
     fn take(self: &Arc<Self>) -> Option<Flight> {
-        let mut queue = self.lock();
-        let taken = queue.take(self.lanes);
-        self.claims_room.add_permits(taken.batch.claims.len() + taken.abandoned);
-        self.confirms_room.add_permits(taken.batch.confirms.len());
-        if taken.batch.is_empty() {
-            queue.flushers -= 1;
-            return None;
+        let taken = {
+            let mut queue = self.lock();
+            let taken = queue.take(self.lanes);
+            queue.flushers -= usize::from(taken.batch.is_empty());
+            let claims = taken.batch.claims.len() + taken.held_up.len() + taken.abandoned;
+            self.claims_room.add_permits(claims);
+            self.confirms_room.add_permits(taken.batch.confirms.len());
+            taken
+        };
+        debug_assert!(self.claims_room.available_permits() <= self.capacity, "more places than there are");
+        debug_assert!(self.confirms_room.available_permits() <= self.capacity, "more places than there are");
+        for claim in taken.held_up {
+            let hold = self.block(claim.id);
+            self.tasks.spawn(self.clone().insert_blocked(claim, hold));
         }
-        drop(queue);
-        Some(Flight { group: self.clone(), hold: taken.batch.hold(), batch: taken.batch })
+        (!taken.batch.is_empty()).then(|| Flight {
+            group: self.clone(),
+            hold: taken.batch.hold(),
+            batch: taken.batch,
+        })
     }
 
     /// Writes a batch and answers everybody in it, or hands them on.

@@ -5,13 +5,14 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult};
+use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement};
 
 use super::bind::{self, Apply, Insert, Note};
 use super::dialect::Fault;
 use super::group::Claiming;
 use super::row::ClaimView;
 use super::tries::{Tries, gone};
+use super::tx::Tx;
 use super::write::{Db, Failed};
 use crate::claim::{Claim, InFlight, Token};
 use crate::error::Error;
@@ -210,10 +211,10 @@ impl Db {
         insert: &Insert,
         briefly: bool,
     ) -> Result<Option<Option<Timestamp>>, Failed> {
-        let (dialect, held) = (self.pools.dialect, self.pools.dialect.sql().held);
-        if !held.is_empty() {
-            // An insert that waits for a row would keep the lock of AUTO_INCREMENT from all others.
-            let asked = bind::by_key(dialect, held, &insert.key);
+        let dialect = self.pools.dialect;
+        if dialect.shows_held_keys() {
+            // Nor may it wait later: an insert that waits for a row keeps the lock of AUTO_INCREMENT from all others.
+            let asked = bind::by_key(dialect, dialect.sql().held, &insert.key);
             let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
             tx.query_all_raw(asked).await.map_err(Failed::Before)?;
             tx.commit().await.map_err(Failed::Before)?;
@@ -262,7 +263,7 @@ impl Db {
         loop {
             let error = match first.take() {
                 Some(First::Failed { error, .. }) => error,
-                Some(First::Try) | None => match self.confirm_once(confirm, &self.pools.write).await {
+                Some(First::Try) | None => match self.confirm_alone(confirm).await {
                     // By an earlier try of ours, which nobody acknowledged, or by somebody else.
                     Ok(false) if unclear => {
                         let view = self.row_patiently(WHAT, &confirm.key).await?;
@@ -285,22 +286,26 @@ impl Db {
         }
     }
 
-    /// On the connections of the batches, which give a row up that somebody holds, or on those for every other write, which wait for it.
-    pub(super) async fn confirm_once(
-        &self,
-        confirm: &Confirm,
-        on: &DatabaseConnection,
-    ) -> Result<bool, Failed> {
-        let dialect = self.pools.dialect;
-        let statement = bind::apply(dialect, &confirm.apply());
-        let done = if self.pools.autocommit_is_safe() {
-            on.execute_raw(statement).await.map_err(Failed::AtCommit)?
-        } else {
-            let tx = self.pools.begin_on(on).await.map_err(Failed::Before)?;
-            let done = tx.execute_raw(statement).await.map_err(Failed::Before)?;
-            tx.commit().await.map_err(Failed::AtCommit)?;
-            done
-        };
+    /// A batch of one.
+    pub(super) async fn confirm_once(&self, confirm: &Confirm) -> Result<bool, Failed> {
+        let statement = bind::apply(self.pools.dialect, &confirm.apply());
+        if self.pools.autocommit_is_safe() {
+            let done = self.pools.claims.execute_raw(statement).await.map_err(Failed::AtCommit)?;
+            return Ok(done.rows_affected() == 1);
+        }
+        self.confirm_in(self.pools.begin_claim().await.map_err(Failed::Before)?, statement).await
+    }
+
+    /// One by itself, on a connection for every other write, of which those that are tried alone have one at most.
+    async fn confirm_alone(&self, confirm: &Confirm) -> Result<bool, Failed> {
+        let _turn = self.confirmed_alone.acquire().await.map_err(|_| Failed::Final(Error::Closed))?;
+        let statement = bind::apply(self.pools.dialect, &confirm.apply());
+        self.confirm_in(self.pools.begin_briefly().await.map_err(Failed::Before)?, statement).await
+    }
+
+    async fn confirm_in(&self, tx: Tx, statement: Statement) -> Result<bool, Failed> {
+        let done = tx.execute_raw(statement).await.map_err(Failed::Before)?;
+        tx.commit().await.map_err(Failed::AtCommit)?;
         Ok(done.rows_affected() == 1)
     }
 

@@ -58,8 +58,8 @@ statements! {
     pub(crate) lock_or_skip: &'static str,
     /// Reads a row by its key inside a caller's transaction, seeing what has been committed since it began.
     pub(crate) row_in_caller: &'static str,
-    /// Fails at once where somebody's open transaction holds the key: before an insert that must not wait for it. Empty where the insert
-    /// itself can be told not to.
+    /// Fails at once where somebody's open transaction holds the key: before an insert that must not wait for it. (Asked on MySQL alone:
+    /// see `Dialect::shows_held_keys`.)
     pub(crate) held: &'static str,
     /// Reads the frozen request.
     pub(crate) request: &'static str,

@@ -31,6 +31,8 @@ pub(crate) struct Db {
     /// One place for rows of failed batches, and one for rows that strangers' transactions hold up.
     pub(super) alone: Semaphore,
     pub(super) held_up: Semaphore,
+    /// One place for outcomes of failed batches.
+    pub(super) confirmed_alone: Semaphore,
 }
 
 /// What is asked of a claim: an event to judge, and what to keep beside the move.
@@ -75,7 +77,8 @@ pub(super) enum Failed {
 
 impl Db {
     pub(super) fn new(pools: Pools, contention_retries: u32, patience: Duration) -> Self {
-        Self { pools, contention_retries, patience, alone: Semaphore::new(1), held_up: Semaphore::new(1) }
+        let one = || Semaphore::new(1);
+        Self { pools, contention_retries, patience, alone: one(), held_up: one(), confirmed_alone: one() }
     }
 
     // ---- moves -------------------------------------------------------------------------------------------

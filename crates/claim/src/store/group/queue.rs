@@ -92,6 +92,8 @@ pub(super) struct Taken {
     pub(super) batch: Batch,
     /// Claims for which nobody waits any more: nobody would perform them, and nothing of them was written.
     pub(super) abandoned: usize,
+    /// Claims whose keys have turned out to be held while they were queued.
+    pub(super) held_up: Vec<Claiming>,
 }
 
 /// What waits, in the order in which it came.
@@ -118,6 +120,17 @@ impl Queue {
         let queued = self.claims.len();
         self.claims.retain(|claim| !claim.is_abandoned());
         let abandoned = queued - self.claims.len();
+        let mut held_up = Vec::new();
+        if !self.blocked.is_empty() {
+            let queued = std::mem::take(&mut self.claims);
+            for claim in queued {
+                if self.blocked.contains_key(&claim.id) {
+                    held_up.push(claim);
+                } else {
+                    self.claims.push_back(claim);
+                }
+            }
+        }
         if !(apart && self.confirms_under_way) {
             // Whether or not somebody still waits: the provider has answered.
             take_some(&mut self.confirms, &mut batch.confirms, &mut self.writing, &mut room);
@@ -127,7 +140,12 @@ impl Queue {
         }
         self.claims_under_way |= !batch.claims.is_empty();
         self.confirms_under_way |= !batch.confirms.is_empty();
-        Taken { batch, abandoned }
+        Taken { batch, abandoned, held_up }
+    }
+
+    /// How many wait for keys that strangers' transactions hold.
+    pub(super) fn held_up(&self) -> usize {
+        self.blocked.values().map(|(waiting, _)| waiting).sum()
     }
 
     /// A batch has been written.

@@ -196,7 +196,7 @@ CROSS JOIN LATERAL (", row!(), " WHERE tenant = k.tenant AND consumer = k.consum
     lock: concat!(row!(), " WHERE ", key!(), " FOR UPDATE"),
     lock_or_skip: concat!(row!(), " WHERE ", key!(), " FOR UPDATE SKIP LOCKED"),
     row_in_caller: concat!(row!(), " WHERE ", key!(), ""),
-    held: "",
+    held: concat!("SELECT 1 FROM earmark_claim WHERE ", key!(), " FOR UPDATE NOWAIT"),
     request: concat!("SELECT request FROM earmark_claim WHERE ", key!()),
     extend: concat!(
 "UPDATE earmark_claim SET due_at = GREATEST(due_at, ", now!(), " + $1::bigint)

@@ -164,7 +164,7 @@ WHERE c.tenant = ?3 AND c.consumer = ?4 AND c.message_id = ?5"
     lock: concat!(row!(), " WHERE ", key!(), ""),
     lock_or_skip: concat!(row!(), " WHERE ", key!(), ""),
     row_in_caller: concat!(row!(), " WHERE ", key!(), ""),
-    held: "",
+    held: concat!("SELECT 1 FROM earmark_claim WHERE ", key!()),
     request: concat!("SELECT request FROM earmark_claim WHERE ", key!()),
     extend: concat!(
 "UPDATE earmark_claim SET due_at = MAX(due_at, ", now!(), " + ?1)

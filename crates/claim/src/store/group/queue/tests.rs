@@ -247,3 +247,22 @@ fn rows_behind_many_of_a_key_that_is_being_written_wait_no_longer_than_that() {
     assert_eq!(bench.take(MIXED).0, ["hot"]);
     assert_eq!(bench.queue.claims.len(), LOOKED_AT_MAX);
 }
+
+#[test]
+fn claims_whose_keys_turn_out_to_be_held_leave_the_queue_and_the_others_keep_their_order() {
+    let mut bench = Bench::default();
+    for name in ["a", "held", "b", "held", "c"] {
+        bench.claim(name, 1);
+    }
+    let id = bench.queue.claims[1].id;
+    bench.queue.blocked.insert(id, (1, Arc::new(Semaphore::new(1))));
+    let taken = bench.queue.take(MIXED);
+    let names = |claims: &[Claiming]| -> Vec<String> {
+        claims.iter().map(|c| c.job.key.message_id().to_owned()).collect()
+    };
+    assert_eq!(
+        (names(&taken.held_up), names(&taken.batch.claims)),
+        (vec!["held".into(), "held".into()], vec!["a".into(), "b".into(), "c".into()])
+    );
+    assert_eq!((taken.abandoned, bench.queue.claims.len(), bench.queue.held_up()), (0, 0, 1));
+}

@@ -14,9 +14,9 @@ pub struct StoreOptions {
     pub margin: Duration,
     /// For how long after its creation a held claim is left to its maker before the sweep starts it. Default: the lease.
     pub held_grace: Option<Duration>,
-    /// Connections on which the store makes claims, and as many again on which it does its other writes: a claim may wait for a
-    /// stranger's transaction that has made the same one. Default 2 (SQLite: always 1 for both). Two in flight keep two cores
-    /// busy; more only add contention.
+    /// Connections on which the store writes claims and outcomes in batches, and as many again on which it does its other writes. Two more are for
+    /// rows that are tried alone, and for those that a stranger's transaction holds up. Default 2 (MySQL: always 2 for batches; SQLite: always 1
+    /// for everything). Two in flight keep two cores busy; more only make each batch smaller.
     pub write_connections: u32,
     /// Connections on which the store reads, and reads back what became of a lost commit. Default 2.
     pub read_connections: u32,

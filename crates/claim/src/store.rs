@@ -6,6 +6,8 @@ mod check;
 mod connect;
 pub(crate) mod dialect;
 pub(crate) mod group;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod kept;
 mod options;
 pub(crate) mod ordinary;
 pub(crate) mod purge;
@@ -120,6 +122,7 @@ impl ClaimStore {
         // The pools belong to the writer's runtime, so they are closed there, as its last task: what waits for a connection
         // until then still gets one.
         let last = async move {
+            db.pools.give_back();
             let _ = db.pools.claims.close_by_ref().await;
             let _ = db.pools.write.close_by_ref().await;
             let _ = db.pools.purge.close_by_ref().await;

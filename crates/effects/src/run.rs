@@ -14,7 +14,9 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::attempt::attempt;
-use crate::effect::{Description, Effect};
+#[cfg(feature = "http")]
+use crate::effect::Description;
+use crate::effect::Effect;
 use crate::erased::Performer;
 use crate::error::Error;
 use crate::gate::{Gates, Halt, Pass};

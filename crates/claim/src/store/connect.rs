@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, QueryResult, Statement};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, ExecResult, QueryResult, Statement};
 
 use super::dialect::Dialect;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::kept::Kept;
 use super::options::StoreOptions;
 use super::tx::{Begin, Tx};
 use crate::error::Error;
@@ -29,6 +31,11 @@ pub(crate) struct Pools {
     pub(crate) read: DatabaseConnection,
     /// For the purge, made at its first use: it takes no place of a claim or a settle. (SQLite has one writer for all.)
     pub(crate) purge: DatabaseConnection,
+    /// Connections of `claims` that stay in hand.
+    #[cfg(feature = "postgres")]
+    pub(crate) kept_postgres: Kept<sqlx::Postgres>,
+    #[cfg(feature = "mysql")]
+    pub(crate) kept_mysql: Kept<sqlx::MySql>,
     /// A pooler in transaction mode stands between.
     pub(crate) pooler: bool,
     /// How long a write waits for somebody else's lock before it is tried again.
@@ -40,6 +47,43 @@ impl Pools {
     /// exchange and executes it in the next, and each may reach another server.
     pub(crate) const fn autocommit_is_safe(&self) -> bool {
         self.dialect.autocommit_is_safe() && !self.pooler
+    }
+
+    /// One statement of a batch by itself, where that is safe.
+    pub(crate) async fn execute_claim(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        match self.dialect {
+            #[cfg(feature = "postgres")]
+            Dialect::Postgres => {
+                let pool = self.claims.get_postgres_connection_pool();
+                super::tx::postgres::execute_alone(&self.kept_postgres, pool, statement).await
+            }
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => {
+                let pool = self.claims.get_mysql_connection_pool();
+                super::tx::mysql::execute_alone(&self.kept_mysql, pool, statement).await
+            }
+            _ => self.claims.execute_raw(statement).await,
+        }
+    }
+
+    /// The same, where rows are answered.
+    pub(crate) async fn query_claim(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        match self.dialect {
+            #[cfg(feature = "postgres")]
+            Dialect::Postgres => {
+                let pool = self.claims.get_postgres_connection_pool();
+                super::tx::postgres::query_alone(&self.kept_postgres, pool, statement).await
+            }
+            _ => self.claims.query_all_raw(statement).await,
+        }
+    }
+
+    /// Lets go of the connections in hand, before the pools are closed.
+    pub(crate) fn give_back(&self) {
+        #[cfg(feature = "postgres")]
+        self.kept_postgres.clear();
+        #[cfg(feature = "mysql")]
+        self.kept_mysql.clear();
     }
 
     /// A transaction for a batch, on the connections that are kept for them.
@@ -249,6 +293,10 @@ pub(super) mod postgres {
             purge: SqlxPostgresConnector::from_sqlx_postgres_pool(
                 pool!(pool.clone(), 1, options).connect_lazy_with(connect.clone()),
             ),
+            #[cfg(feature = "postgres")]
+            kept_postgres: super::Kept::new(options.write_connections as usize),
+            #[cfg(feature = "mysql")]
+            kept_mysql: super::Kept::new(options.write_connections as usize),
             pooler: options.pooler,
             lock_timeout: options.lock_timeout,
         })
@@ -314,6 +362,10 @@ mod mysql {
             purge: SqlxMySqlConnector::from_sqlx_mysql_pool(
                 pool!(pool.clone(), 1, options).connect_lazy_with(connect.clone()),
             ),
+            #[cfg(feature = "postgres")]
+            kept_postgres: super::Kept::new(options.write_connections as usize),
+            #[cfg(feature = "mysql")]
+            kept_mysql: super::Kept::new(options.write_connections as usize),
             pooler: options.pooler,
             lock_timeout: options.lock_timeout,
         })
@@ -395,6 +447,10 @@ mod sqlite {
             purge: write.clone(),
             write,
             read: SqlxSqliteConnector::from_sqlx_sqlite_pool(read),
+            #[cfg(feature = "postgres")]
+            kept_postgres: super::Kept::new(options.write_connections as usize),
+            #[cfg(feature = "mysql")]
+            kept_mysql: super::Kept::new(options.write_connections as usize),
             pooler: false,
             lock_timeout: options.lock_timeout,
         })

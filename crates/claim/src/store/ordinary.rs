@@ -234,7 +234,7 @@ impl Db {
         if dialect.insert_returns() {
             let rows = if self.pools.autocommit_is_safe() {
                 // Read to its end: a driver that stops at the first row may never see that the commit failed.
-                self.pools.claims.query_all_raw(statement).await.map_err(Failed::AtCommit)?
+                self.pools.query_claim(statement).await.map_err(Failed::AtCommit)?
             } else {
                 let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
                 let rows = tx.query_all_raw(statement).await.map_err(Failed::Before)?;
@@ -244,7 +244,7 @@ impl Db {
             return created(&rows);
         }
         if self.pools.autocommit_is_safe() {
-            self.pools.claims.execute_raw(statement).await.map_err(Failed::AtCommit)?;
+            self.pools.execute_claim(statement).await.map_err(Failed::AtCommit)?;
         } else {
             let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
             tx.execute_raw(statement).await.map_err(Failed::Before)?;
@@ -290,7 +290,7 @@ impl Db {
     pub(super) async fn confirm_once(&self, confirm: &Confirm) -> Result<bool, Failed> {
         let statement = bind::apply(self.pools.dialect, &confirm.apply());
         if self.pools.autocommit_is_safe() {
-            let done = self.pools.claims.execute_raw(statement).await.map_err(Failed::AtCommit)?;
+            let done = self.pools.execute_claim(statement).await.map_err(Failed::AtCommit)?;
             return Ok(done.rows_affected() == 1);
         }
         self.confirm_in(self.pools.begin_claim().await.map_err(Failed::Before)?, statement).await

@@ -137,6 +137,7 @@ macro_rules! driver {
         use tokio::sync::Mutex;
 
         use super::{Begin, errors};
+        use crate::store::kept::Kept;
 
         pub(crate) struct Tx {
             // Statements come through `&self`, as sea-orm's trait has it, and one after the other.
@@ -180,9 +181,25 @@ macro_rules! driver {
             }
 
             fn asked(&self, statement: Statement) -> sqlx::query::Query<'static, $database, SqlxValues> {
-                let values = SqlxValues(statement.values.unwrap_or(Values(Vec::new())));
-                sqlx::query_with(AssertSqlSafe(statement.sql), values).persistent(self.kept)
+                asked(statement).persistent(self.kept)
             }
+        }
+
+        fn asked(statement: Statement) -> sqlx::query::Query<'static, $database, SqlxValues> {
+            let values = SqlxValues(statement.values.unwrap_or(Values(Vec::new())));
+            sqlx::query_with(AssertSqlSafe(statement.sql), values)
+        }
+
+        /// One statement by itself, read to its end, on a connection that stays in hand.
+        pub(in crate::store) async fn execute_alone(
+            kept: &Kept<$database>,
+            pool: &Pool<$database>,
+            statement: Statement,
+        ) -> Result<ExecResult, DbErr> {
+            let mut on = kept.take(pool).await.map_err(errors::acquire)?;
+            let done = asked(statement).execute(&mut *on.connection).await.map_err(errors::exec)?;
+            kept.keep(on);
+            Ok(ExecResult::from(done))
         }
     };
 }
@@ -203,6 +220,30 @@ pub(super) mod postgres {
         ) -> Result<Vec<PgRow>, sqlx::Error> {
             asked.persistent(self.kept).fetch_all(&mut **self.connection.lock().await).await
         }
+    }
+
+    /// The same as `execute_alone`, where rows are answered.
+    pub(in crate::store) async fn query_alone(
+        kept: &Kept<Postgres>,
+        pool: &Pool<Postgres>,
+        statement: Statement,
+    ) -> Result<Vec<QueryResult>, DbErr> {
+        let mut on = kept.take(pool).await.map_err(errors::acquire)?;
+        let rows = asked(statement).fetch_all(&mut *on.connection).await.map_err(errors::query)?;
+        kept.keep(on);
+        Ok(rows.into_iter().map(QueryResult::from).collect())
+    }
+
+    /// A statement by itself whose values are sqlx's own.
+    pub(in crate::store) async fn fetch_alone(
+        kept: &Kept<Postgres>,
+        pool: &Pool<Postgres>,
+        asked: sqlx::query::Query<'_, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>, DbErr> {
+        let mut on = kept.take(pool).await.map_err(errors::acquire)?;
+        let rows = asked.fetch_all(&mut *on.connection).await.map_err(errors::exec)?;
+        kept.keep(on);
+        Ok(rows)
     }
 
     /// All of it belongs to the transaction and ends with it.
@@ -226,7 +267,7 @@ pub(super) mod postgres {
 }
 
 #[cfg(feature = "mysql")]
-mod mysql {
+pub(super) mod mysql {
     driver!(sqlx::MySql);
 
     /// The timeouts stay with the session, which is ours; and as they come with each transaction, nothing depends on that.

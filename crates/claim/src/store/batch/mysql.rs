@@ -28,7 +28,7 @@ pub(super) async fn write(
     let mut races = 0;
     let affected = loop {
         let written = if pools.autocommit_is_safe() {
-            pools.claims.execute_raw(statement.clone()).await
+            pools.execute_claim(statement.clone()).await
         } else {
             let tx = pools.begin_claim().await?;
             match tx.execute_raw(statement.clone()).await {

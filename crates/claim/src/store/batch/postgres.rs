@@ -12,7 +12,7 @@ use crate::store::bind::{Insert, Shape, content_type, kept, signed, when};
 use crate::store::connect::Pools;
 use crate::store::dialect::Dialect;
 use crate::store::ordinary::Confirm;
-use crate::store::tx::Tx;
+use crate::store::tx::{self, Tx};
 use crate::time::Timestamp;
 
 pub(super) async fn write(
@@ -32,7 +32,8 @@ pub(super) async fn write(
     let asked = sqlx::query_with(text, values);
     let rows = if pools.autocommit_is_safe() {
         // Read to its end: see `insert_once`.
-        asked.fetch_all(pools.claims.get_postgres_connection_pool()).await.map_err(failed)?
+        let pool = pools.claims.get_postgres_connection_pool();
+        tx::postgres::fetch_alone(&pools.kept_postgres, pool, asked).await?
     } else {
         let Tx::Postgres(tx) = pools.begin_claim().await? else {
             return Err(DbErr::Custom("a transaction of another database".into()));

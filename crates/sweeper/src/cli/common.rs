@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::Context;
 use earmark_claim::{ClaimKey, ClaimStore, ClaimView, Handle, Reference};
 use earmark_sweeper::config::{self, Config};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use super::exit::Ended;
 use super::setup;
@@ -135,6 +137,27 @@ pub(crate) fn shown(handle: &Handle) -> String {
         Handle::Reference(reference) => reference.to_string(),
         Handle::ProviderRef(id) => format!("with the provider's id {id:?}"),
     }
+}
+
+/// The next of the two signals.
+pub(crate) async fn either(term: &mut Signal, int: &mut Signal) {
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}
+
+/// A token that SIGTERM or SIGINT cancels, for a command that then ends in order: `then` says how.
+pub(crate) fn until_interrupted(then: &'static str) -> anyhow::Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    let interrupted = stop.clone();
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::spawn(async move {
+        either(&mut term, &mut int).await;
+        tracing::warn!("interrupted: {then}");
+        interrupted.cancel();
+    });
+    Ok(stop)
 }
 
 #[cfg(test)]

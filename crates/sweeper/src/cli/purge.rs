@@ -8,10 +8,8 @@ use earmark_claim::{PurgePlan, PurgeTally};
 use earmark_sweeper::Purged;
 use earmark_sweeper::config::Purge;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
-use super::common::{Common, duration};
+use super::common::{Common, duration, until_interrupted};
 use super::exit::{Ended, Exit};
 use super::{out, setup};
 
@@ -78,17 +76,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         store.close().await;
         return Ok(ExitCode::SUCCESS);
     }
-    let stop = CancellationToken::new();
-    let interrupted = stop.clone();
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
-        }
-        tracing::warn!("interrupted: the batch under way is finished, no other is begun");
-        interrupted.cancel();
-    });
+    let stop = until_interrupted("the batch under way is finished, no other is begun")?;
     let shown = std::io::stderr().is_terminal();
     let mut told = Instant::now();
     let purged = purger.run_once(&stop, |so_far: &Purged| {

@@ -10,10 +10,10 @@ use earmark_sweeper::config::Config;
 use earmark_sweeper::{Schedule, telemetry};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::common::{Common, duration, open};
+use super::common::{Common, duration, either, open};
 use super::exit::{Ended, Exit};
 use super::setup;
 use crate::health::{Gauges, Health, router};
@@ -123,13 +123,6 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// For closing connections: to the database, and of a scrape that is being read.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-async fn either(term: &mut Signal, int: &mut Signal) {
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-    }
-}
 
 async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
     let address = config.listen.address;

@@ -3,10 +3,8 @@
 use std::process::ExitCode;
 
 use earmark_sweeper::Pass;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
-use super::common::Common;
+use super::common::{Common, until_interrupted};
 use super::exit::Exit;
 use super::{out, setup};
 
@@ -26,17 +24,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (config, store) = args.common.open().await?;
     let sweeper = setup::sweeper(&config, &setup::earmark(&config, store)?)?;
-    let stop = CancellationToken::new();
-    let interrupted = stop.clone();
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
-        }
-        tracing::warn!("interrupted: what is under way is settled, nothing new is begun");
-        interrupted.cancel();
-    });
+    let stop = until_interrupted("what is under way is settled, nothing new is begun")?;
     let pass = sweeper.try_run_once(&stop).await?.unwrap_or_default();
     if args.json {
         out::json(&pass)?;

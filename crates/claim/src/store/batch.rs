@@ -13,12 +13,12 @@ use std::collections::HashSet;
 
 use sea_orm::DbErr;
 
-use super::bind::Insert;
+use super::bind::{Insert, Shape};
 use super::connect::Pools;
 use super::dialect::Dialect;
 use super::group::{Batch, Lanes};
 use super::ordinary::Confirm;
-use super::write::{Db, Failed};
+use super::write::Db;
 use crate::claim::Token;
 use crate::time::Timestamp;
 
@@ -92,7 +92,7 @@ impl Dialect {
 pub(super) async fn write(db: &Db, batch: &Batch) -> Result<Written, DbErr> {
     match (&batch.claims[..], &batch.confirms[..]) {
         ([claim], []) => {
-            let inserted = one(db.insert_once(&claim.job).await)?;
+            let inserted = db.insert_once(&claim.job).await?;
             Ok(Written {
                 claims: Ours::one(inserted.is_some()),
                 confirms: Ours::none(),
@@ -100,7 +100,7 @@ pub(super) async fn write(db: &Db, batch: &Batch) -> Result<Written, DbErr> {
             })
         }
         ([], [confirm]) => {
-            let confirmed = one(db.confirm_once(&confirm.job).await)?;
+            let confirmed = db.confirm_once(&confirm.job).await?;
             Ok(Written { claims: Ours::none(), confirms: Ours::one(confirmed), at: None })
         }
         (claims, confirms) => {
@@ -111,12 +111,20 @@ pub(super) async fn write(db: &Db, batch: &Batch) -> Result<Written, DbErr> {
     }
 }
 
-fn one<T>(written: Result<T, Failed>) -> Result<T, DbErr> {
-    written.map_err(|failed| match failed {
-        Failed::Before(error) | Failed::AtCommit(error) => error,
-        // Of a row that was read, and none is.
-        Failed::Final(error) => DbErr::Custom(error.to_string()),
-    })
+/// What claims have in common, each once, and for each claim the place of its own, from zero.
+#[cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code))]
+fn shapes<'a>(claims: &[&'a Insert]) -> (Vec<Shape<'a>>, Vec<usize>) {
+    let mut shapes: Vec<Shape<'a>> = Vec::new();
+    let mut places = Vec::with_capacity(claims.len());
+    for insert in claims {
+        let shape = Shape::of(insert);
+        let known = shapes.iter().position(|s| *s == shape);
+        places.push(known.unwrap_or_else(|| {
+            shapes.push(shape);
+            shapes.len() - 1
+        }));
+    }
+    (shapes, places)
 }
 
 #[cfg_attr(

@@ -196,7 +196,7 @@ pub(crate) fn apply(dialect: Dialect, apply: &Apply<'_>) -> Statement {
         has.clone(),
         receipt.map(|r| content_type(&r.content_type)).into(),
         has.clone(),
-        receipt.map(|r| signed(r.len.max(r.bytes.len() as u64))).into(),
+        receipt.map(received).into(),
         has,
         receipt.map(|r| r.digest.to_vec()).into(),
     ];
@@ -324,6 +324,11 @@ pub(crate) fn content_type(named: &str) -> String {
 /// outcome with it.
 pub(crate) fn kept(answer: &Answer) -> &[u8] {
     &answer.bytes[..answer.bytes.len().min(ANSWER_BYTES_MAX)]
+}
+
+/// How many bytes of an answer were received, whoever built it.
+pub(crate) fn received(answer: &Answer) -> i64 {
+    signed(answer.len.max(answer.bytes.len() as u64))
 }
 
 pub(crate) fn kept_bytes(answer: &Answer) -> Vec<u8> {

@@ -45,36 +45,47 @@ pub(crate) struct Pools {
 impl Pools {
     /// Whether one statement by itself is a safe claim or settle. Not behind a pooler: the driver prepares a statement in one
     /// exchange and executes it in the next, and each may reach another server.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) const fn autocommit_is_safe(&self) -> bool {
         self.dialect.autocommit_is_safe() && !self.pooler
     }
 
-    /// One statement of a batch by itself, where that is safe.
+    /// One statement of a batch, committed: by itself where that is safe, else in a transaction of its own.
     pub(crate) async fn execute_claim(&self, statement: Statement) -> Result<ExecResult, DbErr> {
         match self.dialect {
             #[cfg(feature = "postgres")]
-            Dialect::Postgres => {
+            Dialect::Postgres if self.autocommit_is_safe() => {
                 let pool = self.claims.get_postgres_connection_pool();
                 super::tx::postgres::execute_alone(&self.kept_postgres, pool, statement).await
             }
             #[cfg(feature = "mysql")]
-            Dialect::MySql => {
+            Dialect::MySql if self.autocommit_is_safe() => {
                 let pool = self.claims.get_mysql_connection_pool();
                 super::tx::mysql::execute_alone(&self.kept_mysql, pool, statement).await
             }
-            _ => self.claims.execute_raw(statement).await,
+            _ => {
+                let tx = self.begin_claim().await?;
+                let done = tx.execute_raw(statement).await?;
+                tx.commit().await?;
+                Ok(done)
+            }
         }
     }
 
-    /// The same, where rows are answered.
+    /// The same, where rows are answered. Read to its end: a driver that stops at the first row may never see that the commit failed.
     pub(crate) async fn query_claim(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
         match self.dialect {
             #[cfg(feature = "postgres")]
-            Dialect::Postgres => {
+            Dialect::Postgres if self.autocommit_is_safe() => {
                 let pool = self.claims.get_postgres_connection_pool();
                 super::tx::postgres::query_alone(&self.kept_postgres, pool, statement).await
             }
-            _ => self.claims.query_all_raw(statement).await,
+            _ => {
+                let tx = self.begin_claim().await?;
+                let rows = tx.query_all_raw(statement).await?;
+                tx.commit().await?;
+                Ok(rows)
+            }
         }
     }
 

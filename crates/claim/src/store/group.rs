@@ -36,6 +36,9 @@ const LOST_IN_A_ROW: u32 = 4;
 /// How often a batch is written again that the server rolled back because of others. Then each row is tried alone.
 const CONTENTION_RETRIES: u32 = 2;
 
+/// What somebody waits for.
+type Answered<A> = oneshot::Receiver<Result<A, Error>>;
+
 /// The queue and those who empty it.
 pub(crate) struct Group {
     db: Arc<Db>,
@@ -78,70 +81,74 @@ impl Group {
     pub(crate) async fn claim(
         self: &Arc<Self>,
         writer: &Writer,
-        mut inserts: impl ExactSizeIterator<Item = Arc<Insert>>,
-    ) -> Result<Vec<oneshot::Receiver<Result<Inserted, Error>>>, Error> {
-        let mut answers = Vec::with_capacity(inserts.len());
-        while inserts.len() > 0 {
-            let part = inserts.len().min(self.capacity);
-            let deadline = Instant::now() + self.patience;
-            let entered = self.enter(&self.claims_room, part, "claim").await;
-            let entered = entered.and_then(|()| {
-                let waiting = inserts.by_ref().take(part).map(|insert| {
-                    let (answer, answered) = oneshot::channel();
-                    answers.push(answered);
-                    let (id, bytes) = (id_of(&insert.key), insert.claim.request.len());
-                    Waiting { job: insert, id, bytes, deadline, answer }
-                });
-                self.submit(writer, |queue, group| {
-                    let mut blocked = Vec::new();
-                    for claim in waiting {
-                        if queue.blocked.contains_key(&claim.id) {
-                            group.claims_room.add_permits(1);
-                            if queue.held_up() + blocked.len() < group.capacity {
-                                blocked.push(claim);
-                            } else {
-                                // So many wait for strangers already as may wait for us.
-                                claim.answer(Err(Error::Busy { what: "claim", waited: Duration::ZERO }));
-                            }
-                        } else {
-                            queue.claims.push_back(claim);
-                        }
+        inserts: impl ExactSizeIterator<Item = Arc<Insert>>,
+    ) -> Result<Vec<Answered<Inserted>>, Error> {
+        let bytes = |insert: &Insert| (id_of(&insert.key), insert.claim.request.len());
+        self.queue_up(writer, &self.claims_room, "claim", inserts, bytes, |queue, waiting| {
+            let mut blocked = Vec::new();
+            for claim in waiting {
+                if queue.blocked.contains_key(&claim.id) {
+                    self.claims_room.add_permits(1);
+                    if queue.held_up() + blocked.len() < self.capacity {
+                        blocked.push(claim);
+                    } else {
+                        // So many wait for strangers already as may wait for us.
+                        claim.answer(Err(Error::Busy { what: "claim", waited: Duration::ZERO }));
                     }
-                    blocked
-                })
-            });
-            if let Err(error) = entered {
-                return refuse_the_rest(answers, inserts.len(), error);
+                } else {
+                    queue.claims.push_back(claim);
+                }
             }
-        }
-        Ok(answers)
+            blocked
+        })
+        .await
     }
 
     /// Records ordinary outcomes, together with whatever else waits. `false`: the row is not as its holder left it.
     pub(crate) async fn confirm(
         self: &Arc<Self>,
         writer: &Writer,
-        mut confirms: impl ExactSizeIterator<Item = Arc<Confirm>>,
-    ) -> Result<Vec<oneshot::Receiver<Result<bool, Error>>>, Error> {
-        let mut answers = Vec::with_capacity(confirms.len());
-        while confirms.len() > 0 {
-            let part = confirms.len().min(self.capacity);
+        confirms: impl ExactSizeIterator<Item = Arc<Confirm>>,
+    ) -> Result<Vec<Answered<bool>>, Error> {
+        let bytes =
+            |confirm: &Confirm| (id_of(&confirm.key), confirm.receipt.as_ref().map_or(0, |r| r.bytes.len()));
+        self.queue_up(writer, &self.confirms_room, "settle", confirms, bytes, |queue, waiting| {
+            queue.confirms.extend(waiting);
+            Vec::new()
+        })
+        .await
+    }
+
+    /// Queues rows part by part, each part once there is room for it. `push` hands back those of blocked keys.
+    async fn queue_up<J, A>(
+        self: &Arc<Self>,
+        writer: &Writer,
+        room: &Semaphore,
+        what: &'static str,
+        mut jobs: impl ExactSizeIterator<Item = Arc<J>>,
+        id_and_bytes: impl Fn(&J) -> (u64, usize),
+        push: impl Fn(&mut Queue, Vec<Waiting<Arc<J>, A>>) -> Vec<Claiming>,
+    ) -> Result<Vec<Answered<A>>, Error> {
+        let mut answers = Vec::with_capacity(jobs.len());
+        while jobs.len() > 0 {
+            let part = jobs.len().min(self.capacity);
             let deadline = Instant::now() + self.patience;
-            let entered = self.enter(&self.confirms_room, part, "settle").await;
+            let entered = self.enter(room, part, what).await;
             let entered = entered.and_then(|()| {
-                let waiting = confirms.by_ref().take(part).map(|confirm| {
-                    let (answer, answered) = oneshot::channel();
-                    answers.push(answered);
-                    let bytes = confirm.receipt.as_ref().map_or(0, |r| r.bytes.len());
-                    Waiting { id: id_of(&confirm.key), job: confirm, bytes, deadline, answer }
-                });
-                self.submit(writer, |queue, _| {
-                    queue.confirms.extend(waiting);
-                    Vec::new()
+                // Made inside, so that of a closed store nothing has entered.
+                self.submit(writer, |queue| {
+                    let waiting = jobs.by_ref().take(part).map(|job| {
+                        let (answer, answered) = oneshot::channel();
+                        answers.push(answered);
+                        let (id, bytes) = id_and_bytes(&job);
+                        Waiting { job, id, bytes, deadline, answer }
+                    });
+                    let waiting = waiting.collect();
+                    push(queue, waiting)
                 })
             });
             if let Err(error) = entered {
-                return refuse_the_rest(answers, confirms.len(), error);
+                return refuse_the_rest(answers, jobs.len(), error);
             }
         }
         Ok(answers)
@@ -171,13 +178,13 @@ impl Group {
     fn submit(
         self: &Arc<Self>,
         writer: &Writer,
-        push: impl FnOnce(&mut Queue, &Self) -> Vec<Claiming>,
+        push: impl FnOnce(&mut Queue) -> Vec<Claiming>,
     ) -> Result<(), Error> {
         // Held until the tasks are counted, so that `close` waits for them.
         let _open = writer.open()?;
         let (blocked, flush, patrol) = {
             let mut queue = self.lock();
-            let blocked = push(&mut queue, self);
+            let blocked = push(&mut queue);
             let queued = !(queue.claims.is_empty() && queue.confirms.is_empty());
             let flush = queued && queue.flushers < self.lanes.flushers_max();
             queue.flushers += usize::from(flush);
@@ -368,10 +375,10 @@ impl Group {
 
 /// What some of a call's rows get that did not enter; the call itself, where none did.
 fn refuse_the_rest<A>(
-    mut answers: Vec<oneshot::Receiver<Result<A, Error>>>,
+    mut answers: Vec<Answered<A>>,
     rest: usize,
     error: Error,
-) -> Result<Vec<oneshot::Receiver<Result<A, Error>>>, Error> {
+) -> Result<Vec<Answered<A>>, Error> {
     if answers.is_empty() {
         return Err(error);
     }
@@ -387,10 +394,7 @@ fn refuse_the_rest<A>(
 }
 
 /// Waits for an answer. `close` waits for them all: without one the task has panicked that wrote it, and nobody knows how far it came.
-pub(crate) async fn answered<A>(
-    what: &'static str,
-    answer: Option<oneshot::Receiver<Result<A, Error>>>,
-) -> Result<A, Error> {
+pub(crate) async fn answered<A>(what: &'static str, answer: Option<Answered<A>>) -> Result<A, Error> {
     match answer {
         Some(answer) => answer.await.unwrap_or_else(|_| {
             let source = DbErr::Custom("the task that was to write it has ended without a word".into());

@@ -5,15 +5,14 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use sea_orm::{ConnectionTrait, DbErr, QueryResult, Statement};
+use sea_orm::{ConnectionTrait, DbErr, QueryResult};
 
 use super::bind::{self, Apply, Insert, Note};
 use super::dialect::Fault;
 use super::group::Claiming;
 use super::row::ClaimView;
 use super::tries::{Tries, gone};
-use super::tx::Tx;
-use super::write::{Db, Failed};
+use super::write::Db;
 use crate::claim::{Claim, InFlight, Token};
 use crate::error::Error;
 use crate::key::ClaimKey;
@@ -162,8 +161,7 @@ impl Db {
                             return Ok(Inserted::New { at, handed_over });
                         }
                         Ok(None) => (None, handed_over),
-                        Err(Failed::Final(error)) => return Err(error),
-                        Err(Failed::Before(e) | Failed::AtCommit(e)) => (Some(e), handed_over),
+                        Err(error) => (Some(error), handed_over),
                     }
                 }
             };
@@ -206,50 +204,30 @@ impl Db {
     }
 
     /// One insert in a lane. `briefly`: others wait behind it who know nothing of a held key.
-    async fn insert_alone(
-        &self,
-        insert: &Insert,
-        briefly: bool,
-    ) -> Result<Option<Option<Timestamp>>, Failed> {
+    async fn insert_alone(&self, insert: &Insert, briefly: bool) -> Result<Option<Option<Timestamp>>, DbErr> {
         let dialect = self.pools.dialect;
         if dialect.shows_held_keys() {
             // Nor may it wait later: an insert that waits for a row keeps the lock of AUTO_INCREMENT from all others.
             let asked = bind::by_key(dialect, dialect.sql().held, &insert.key);
-            let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
-            tx.query_all_raw(asked).await.map_err(Failed::Before)?;
-            tx.commit().await.map_err(Failed::Before)?;
+            let tx = self.pools.begin_claim().await?;
+            tx.query_all_raw(asked).await?;
+            tx.commit().await?;
         } else if briefly && dialect.autocommit_is_safe() {
-            let tx = self.pools.begin_claim_briefly().await.map_err(Failed::Before)?;
-            let rows = tx.query_all_raw(bind::claim(dialect, insert)).await.map_err(Failed::Before)?;
-            tx.commit().await.map_err(Failed::AtCommit)?;
+            let tx = self.pools.begin_claim_briefly().await?;
+            let rows = tx.query_all_raw(bind::claim(dialect, insert)).await?;
+            tx.commit().await?;
             return created(&rows);
         }
         self.insert_once(insert).await
     }
 
     /// `Some(clock)` when the row was written, `None` when the key exists.
-    pub(super) async fn insert_once(&self, insert: &Insert) -> Result<Option<Option<Timestamp>>, Failed> {
-        let dialect = self.pools.dialect;
-        let statement = bind::claim(dialect, insert);
-        if dialect.insert_returns() {
-            let rows = if self.pools.autocommit_is_safe() {
-                // Read to its end: a driver that stops at the first row may never see that the commit failed.
-                self.pools.query_claim(statement).await.map_err(Failed::AtCommit)?
-            } else {
-                let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
-                let rows = tx.query_all_raw(statement).await.map_err(Failed::Before)?;
-                tx.commit().await.map_err(Failed::AtCommit)?;
-                rows
-            };
-            return created(&rows);
+    pub(super) async fn insert_once(&self, insert: &Insert) -> Result<Option<Option<Timestamp>>, DbErr> {
+        let statement = bind::claim(self.pools.dialect, insert);
+        if self.pools.dialect.insert_returns() {
+            return created(&self.pools.query_claim(statement).await?);
         }
-        if self.pools.autocommit_is_safe() {
-            self.pools.execute_claim(statement).await.map_err(Failed::AtCommit)?;
-        } else {
-            let tx = self.pools.begin_claim().await.map_err(Failed::Before)?;
-            tx.execute_raw(statement).await.map_err(Failed::Before)?;
-            tx.commit().await.map_err(Failed::AtCommit)?;
-        }
+        self.pools.execute_claim(statement).await?;
         Ok(Some(None))
     }
 
@@ -263,15 +241,14 @@ impl Db {
         loop {
             let error = match first.take() {
                 Some(First::Failed { error, .. }) => error,
-                Some(First::Try) | None => match self.confirm_alone(confirm).await {
+                Some(First::Try) | None => match self.confirm_in_turn(confirm).await? {
                     // By an earlier try of ours, which nobody acknowledged, or by somebody else.
                     Ok(false) if unclear => {
                         let view = self.row_patiently(WHAT, &confirm.key).await?;
                         return Ok(view.is_some_and(|view| is_confirmed_by(&view, confirm.facts.token)));
                     }
                     Ok(written) => return Ok(written),
-                    Err(Failed::Final(error)) => return Err(error),
-                    Err(Failed::Before(e) | Failed::AtCommit(e)) => e,
+                    Err(error) => error,
                 },
             };
             let fault = self.pools.dialect.fault(&error);
@@ -287,25 +264,21 @@ impl Db {
     }
 
     /// A batch of one.
-    pub(super) async fn confirm_once(&self, confirm: &Confirm) -> Result<bool, Failed> {
+    pub(super) async fn confirm_once(&self, confirm: &Confirm) -> Result<bool, DbErr> {
         let statement = bind::apply(self.pools.dialect, &confirm.apply());
-        if self.pools.autocommit_is_safe() {
-            let done = self.pools.execute_claim(statement).await.map_err(Failed::AtCommit)?;
-            return Ok(done.rows_affected() == 1);
-        }
-        self.confirm_in(self.pools.begin_claim().await.map_err(Failed::Before)?, statement).await
+        Ok(self.pools.execute_claim(statement).await?.rows_affected() == 1)
     }
 
     /// One by itself, on a connection for every other write, of which those that are tried alone have one at most.
-    async fn confirm_alone(&self, confirm: &Confirm) -> Result<bool, Failed> {
-        let _turn = self.confirmed_alone.acquire().await.map_err(|_| Failed::Final(Error::Closed))?;
-        let statement = bind::apply(self.pools.dialect, &confirm.apply());
-        self.confirm_in(self.pools.begin_briefly().await.map_err(Failed::Before)?, statement).await
+    async fn confirm_in_turn(&self, confirm: &Confirm) -> Result<Result<bool, DbErr>, Error> {
+        let _turn = self.confirmed_alone.acquire().await.map_err(|_| Error::Closed)?;
+        Ok(self.confirm_alone(confirm).await)
     }
 
-    async fn confirm_in(&self, tx: Tx, statement: Statement) -> Result<bool, Failed> {
-        let done = tx.execute_raw(statement).await.map_err(Failed::Before)?;
-        tx.commit().await.map_err(Failed::AtCommit)?;
+    async fn confirm_alone(&self, confirm: &Confirm) -> Result<bool, DbErr> {
+        let tx = self.pools.begin_briefly().await?;
+        let done = tx.execute_raw(bind::apply(self.pools.dialect, &confirm.apply())).await?;
+        tx.commit().await?;
         Ok(done.rows_affected() == 1)
     }
 
@@ -320,11 +293,11 @@ impl Db {
 }
 
 /// What an insert answers that returns its row.
-fn created(rows: &[QueryResult]) -> Result<Option<Option<Timestamp>>, Failed> {
+fn created(rows: &[QueryResult]) -> Result<Option<Option<Timestamp>>, DbErr> {
     match rows.first() {
         None => Ok(None),
         Some(row) => {
-            let created: i64 = row.try_get_by_index(0).map_err(Failed::AtCommit)?;
+            let created: i64 = row.try_get_by_index(0)?;
             Ok(Some(Some(Timestamp::from_micros(created))))
         }
     }

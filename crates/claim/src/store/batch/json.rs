@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::super::bind::{Insert, Shape, content_type, kept, signed, when};
+use super::super::bind::{Insert, content_type, kept, received, when};
 use super::super::ordinary::Confirm;
+use super::shapes;
 use crate::key::hex;
 
 /// A claim: what it shares with no other, and the place of what it shares. Bytes are in hex.
@@ -69,15 +70,11 @@ struct Outcome<'a>(
 
 /// The claims, and what they share.
 pub(super) fn claims(claims: &[&Insert]) -> (String, String) {
-    let mut shapes: Vec<Shape<'_>> = Vec::new();
+    let (shapes, places) = shapes(claims);
     let rows: Vec<Row<'_>> = claims
         .iter()
-        .map(|i| {
-            let shape = Shape::of(i);
-            let place = shapes.iter().position(|s| *s == shape).unwrap_or(shapes.len());
-            if place == shapes.len() {
-                shapes.push(shape);
-            }
+        .zip(places)
+        .map(|(i, place)| {
             let (not_before, send_by) = (when(i.claim.not_before), when(i.claim.send_by));
             Row(
                 i.key.tenant(),
@@ -143,7 +140,7 @@ pub(super) fn confirms(confirms: &[&Confirm]) -> String {
                 c.provider_ref(),
                 c.receipt.as_ref().map(|r| hex(kept(r))),
                 c.receipt.as_ref().map(|r| content_type(&r.content_type)),
-                c.receipt.as_ref().map(|r| signed(r.len.max(r.bytes.len() as u64))),
+                c.receipt.as_ref().map(received),
                 c.receipt.as_ref().map(|r| hex(&r.digest)),
             )
         })

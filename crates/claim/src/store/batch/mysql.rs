@@ -1,6 +1,6 @@
 //! MySQL, MariaDB: one statement for the claims or one for the outcomes, whose values are a JSON document.
 
-use sea_orm::{ConnectionTrait, DbErr};
+use sea_orm::DbErr;
 
 use super::{Ours, Written, json};
 use crate::store::bind::{Insert, statement};
@@ -27,16 +27,7 @@ pub(super) async fn write(
     let statement = statement(dialect, text, values);
     let mut races = 0;
     let affected = loop {
-        let written = if pools.autocommit_is_safe() {
-            pools.execute_claim(statement.clone()).await
-        } else {
-            let tx = pools.begin_claim().await?;
-            match tx.execute_raw(statement.clone()).await {
-                Ok(done) => tx.commit().await.map(|()| done),
-                Err(error) => Err(error),
-            }
-        };
-        match written {
+        match pools.execute_claim(statement.clone()).await {
             Ok(done) => break done.rows_affected(),
             Err(error) if races < RACES_MAX && dialect.is_unique_violation(&error) => races += 1,
             Err(error) => return Err(error),

@@ -6,9 +6,9 @@ use sea_orm::{DbErr, RuntimeErr};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::{Arguments, Encode, Postgres, Row, Type};
 
-use super::{Ours, Written};
+use super::{Ours, Written, shapes};
 use crate::claim::Token;
-use crate::store::bind::{Insert, Shape, content_type, kept, signed, when};
+use crate::store::bind::{Insert, content_type, kept, received, when};
 use crate::store::connect::Pools;
 use crate::store::dialect::Dialect;
 use crate::store::ordinary::Confirm;
@@ -63,18 +63,9 @@ fn ours(row: &PgRow, count: usize, tokens: usize, asked: usize) -> Result<Ours, 
 
 /// In the order of the text: a value for each claim, then those that the claims of one kind share.
 fn bind_claims(values: &mut PgArguments, claims: &[&Insert]) -> Result<(), DbErr> {
-    let mut shapes: Vec<Shape<'_>> = Vec::new();
-    let mut place = Vec::with_capacity(claims.len());
-    for insert in claims {
-        let shape = Shape::of(insert);
-        let known = shapes.iter().position(|s| *s == shape);
-        let at = known.unwrap_or_else(|| {
-            shapes.push(shape);
-            shapes.len() - 1
-        });
-        // Arrays count from one; a batch has some hundred rows at most.
-        place.push(i32::try_from(at).unwrap_or(i32::MAX - 1) + 1);
-    }
+    let (shapes, places) = shapes(claims);
+    // Arrays count from one; a batch has some hundred rows at most.
+    let places: Vec<i32> = places.into_iter().map(|p| i32::try_from(p).unwrap_or(i32::MAX - 1) + 1).collect();
     let mut values = Columns { values, rows: claims };
     values.column(|i| i.key.tenant())?;
     values.column(|i| i.key.consumer())?;
@@ -94,7 +85,7 @@ fn bind_claims(values: &mut PgArguments, claims: &[&Insert]) -> Result<(), DbErr
     values.column(|i| &i.claim.request[..])?;
     values.column(|i| i.claim.traceparent.as_deref())?;
     values.column(|i| i.claim.supersedes.as_ref().map(|r| r.as_str()))?;
-    values.values.add(place).map_err(unbound)?;
+    values.values.add(places).map_err(unbound)?;
 
     let mut values = Columns { values: values.values, rows: &shapes };
     values.column(|s| s.kind)?;
@@ -125,7 +116,7 @@ fn bind_confirms(values: &mut PgArguments, confirms: &[&Confirm]) -> Result<(), 
     values.column(|c| c.provider_ref())?;
     values.column(|c| c.receipt.as_ref().map(kept))?;
     values.column(|c| c.receipt.as_ref().map(|r| content_type(&r.content_type)))?;
-    values.column(|c| c.receipt.as_ref().map(|r| signed(r.len.max(r.bytes.len() as u64))))?;
+    values.column(|c| c.receipt.as_ref().map(received))?;
     values.column(|c| c.receipt.as_ref().map(|r| &r.digest[..]))
 }
 
